@@ -1,0 +1,1 @@
+"""The command line: argv to options to work to output; one module a verb."""

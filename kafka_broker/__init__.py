@@ -1,0 +1,1 @@
+"""One node that writes the directories we study."""

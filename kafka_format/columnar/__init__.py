@@ -1,0 +1,1 @@
+"""The same bytes as arrays: batches and records by the million."""

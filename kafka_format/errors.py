@@ -1,0 +1,63 @@
+"""What can be wrong with bytes, and where.
+
+    FormatError                 any of the below; also a ValueError
+    ├── TruncatedError          the bytes end before the value does
+    ├── CorruptError            the bytes cannot be what they say they are
+    │   ├── CrcMismatchError    stored and computed checksum differ
+    │   └── MalformedRecordError  a record, or a length inside one, contradicts its surroundings
+    └── UnsupportedError        well-formed so far, but of a version or codec unknown here
+
+Every message is a coordinate: where, what was found, what was expected.
+"""
+
+from typing import NamedTuple, Self
+
+MEMORY = "<memory>"
+
+
+class Location(NamedTuple):
+    """A byte of a file. Bytes that came from no file have the path `<memory>`."""
+
+    path: str
+    position: int
+
+    def __str__(self) -> str:
+        return f"{self.path}@{self.position}"
+
+
+class FormatError(ValueError):
+    """Bytes that are not what Kafka writes: `path@position: found …, expected …`."""
+
+    def __init__(self, location: Location, found: str, expected: str) -> None:
+        super().__init__(location, found, expected)
+        self.location = location
+        self.found = found
+        self.expected = expected
+
+    def __str__(self) -> str:
+        return f"{self.location}: found {self.found}, expected {self.expected}"
+
+    def moved(self, path: str, offset: int) -> Self:
+        """The same error, seen from a file in which the decoded buffer began at `offset`."""
+        location = Location(path, self.location.position + offset)
+        return type(self)(location, self.found, self.expected)
+
+
+class TruncatedError(FormatError):
+    """The bytes end before the value does."""
+
+
+class CorruptError(FormatError):
+    """The bytes cannot be what they say they are."""
+
+
+class CrcMismatchError(CorruptError):
+    """Stored and computed checksum differ."""
+
+
+class MalformedRecordError(CorruptError):
+    """A record, or a length inside one, contradicts its surroundings."""
+
+
+class UnsupportedError(FormatError):
+    """Well-formed as far as it goes, but of a version or codec unknown here."""

@@ -1,0 +1,1 @@
+"""Spark over the rules below: thin, DataFrame to DataFrame."""
