@@ -1,0 +1,20 @@
+"""The two checksums of Kafka's files, over any buffer and without copying it.
+
+CRC-32C   (Castagnoli)  magic 2 batches, producer snapshots
+CRC-32    (zlib's)      magic 0 and 1 messages
+"""
+
+import zlib
+
+import crc32c as _crc32c
+
+from kafka_format.primitives import Buffer
+
+
+def crc32c(buffer: Buffer) -> int:
+    checksum: int = _crc32c.crc32c(buffer)
+    return checksum
+
+
+def crc32(buffer: Buffer) -> int:
+    return zlib.crc32(buffer)
