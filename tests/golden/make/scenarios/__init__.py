@@ -1,0 +1,7 @@
+"""One module a pack: its NAME, the STORY its manifest tells, and make(scratch) -> the pack."""
+
+from types import ModuleType
+
+from tests.golden.make.scenarios import unclean_431
+
+SCENARIOS: dict[str, ModuleType] = {module.NAME: module for module in (unclean_431,)}
