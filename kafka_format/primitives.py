@@ -28,6 +28,11 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     return value & _UINT32, position
 
 
+def read_unsigned_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    value, position = _read_groups(buffer, position, _MAX_VARLONG_SHIFT)
+    return value & _UINT64, position
+
+
 def read_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     pattern, position = _read_groups(buffer, position, _MAX_VARINT_SHIFT)
     pattern &= _UINT32

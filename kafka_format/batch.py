@@ -1,0 +1,430 @@
+"""Record batches of magic 2: the 61-byte header, and the batch as read and as written.
+
+    offset  field
+         0  baseOffset i64             16  magic i8 = 2               43  producerId i64
+         8  batchLength i32            17  crc u32 (CRC-32C)          51  producerEpoch i16
+        12  partitionLeaderEpoch i32   21  attributes i16             53  baseSequence i32
+                                       23  lastOffsetDelta i32        57  recordCount i32
+                                       27  baseTimestamp i64          61  records, compressed
+                                       35  maxTimestamp i64               as one if the codec says
+
+The checksum covers everything from `attributes` on, so a broker can stamp offset and leader epoch
+without touching it: a good checksum says nothing about the first 17 bytes. `lastOffsetDelta` and
+the sequences survive compaction, `recordCount` does not: never derive one from the other.
+
+Mirrors org.apache.kafka.common.record.DefaultRecordBatch and MemoryRecordsBuilder.
+"""
+
+import enum
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Self
+
+from kafka_format.checksum import crc32c
+from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress, decompress
+from kafka_format.errors import (
+    MEMORY,
+    CorruptError,
+    CrcMismatchError,
+    FormatError,
+    Location,
+    TruncatedError,
+)
+from kafka_format.primitives import Buffer
+from kafka_format.record import (
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Record,
+    SimpleRecord,
+    TimestampType,
+    decode_records,
+    encode_records,
+    increment_sequence,
+    wrap_int64,
+)
+
+MAGIC = 2
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+_HEADER = struct.Struct(
+    ">q"  # base_offset
+    "i"  # batch_length: bytes after this field
+    "i"  # partition_leader_epoch: outside the checksum; -1 none
+    "b"  # magic
+    "I"  # crc: CRC-32C of all that follows
+    "h"  # attributes: the low byte only
+    "i"  # last_offset_delta: kept by compaction
+    "q"  # base_timestamp: of the first record, or the delete horizon
+    "q"  # max_timestamp
+    "q"  # producer_id: -1 none
+    "h"  # producer_epoch
+    "i"  # base_sequence: -1 none
+    "i"  # record_count
+)
+HEADER_SIZE = _HEADER.size  # 61
+LENGTH_END = 12  # batch_length counts from here
+_CRC_POSITION = 17
+_ATTRIBUTES_POSITION = 21  # the checksum covers the bytes from here
+
+
+class Attributes(enum.IntFlag):
+    """Bits of `attributes` above the three of the codec."""
+
+    LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL = 0x10
+    CONTROL = 0x20
+    DELETE_HORIZON = 0x40
+
+
+class BatchHeader(NamedTuple):
+    """The fixed part of a batch, every field as stored."""
+
+    base_offset: int
+    batch_length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @classmethod
+    def unpack(cls, buffer: Buffer, position: int = 0) -> Self:
+        """The header at `position`, where the caller knows 61 bytes to be."""
+        return cls._make(_HEADER.unpack_from(buffer, position))
+
+    def pack(self) -> bytes:
+        return _HEADER.pack(*self)
+
+    @property
+    def size_in_bytes(self) -> int:
+        return LENGTH_END + self.batch_length
+
+    @property
+    def codec_id(self) -> int:
+        """The three bits as stored; 5 to 7 name no codec."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def codec(self) -> Codec:
+        return codec_of(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return TimestampType(bool(self.attributes & Attributes.LOG_APPEND_TIME))
+
+    @property
+    def is_transactional(self) -> bool:
+        return bool(self.attributes & Attributes.TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        return bool(self.attributes & Attributes.CONTROL)
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        return bool(self.attributes & Attributes.DELETE_HORIZON)
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in here may go; kept in place of the base timestamp."""
+        return self.base_timestamp if self.has_delete_horizon else None
+
+    @property
+    def last_offset(self) -> int:
+        """Compaction removes records but keeps the delta."""
+        return wrap_int64(self.base_offset + self.last_offset_delta)
+
+    @property
+    def next_offset(self) -> int:
+        return wrap_int64(self.last_offset + 1)
+
+    @property
+    def last_sequence(self) -> int:
+        if self.base_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return increment_sequence(self.base_sequence, self.last_offset_delta)
+
+
+@dataclass(frozen=True, repr=False)
+class RecordBatch:
+    """A batch as read: its header, where it was, and its bytes, which are looked at when asked."""
+
+    header: BatchHeader
+    location: Location
+    raw: memoryview
+
+    def __repr__(self) -> str:
+        header = self.header
+        return (
+            f"RecordBatch({self.location}, offsets {header.base_offset} to {header.last_offset}, "
+            f"{header.record_count} records, {header.size_in_bytes} bytes)"
+        )
+
+    @property
+    def magic(self) -> int:
+        return self.header.magic
+
+    @property
+    def payload(self) -> memoryview:
+        """The records as stored, compressed or not."""
+        return self.raw[HEADER_SIZE:]
+
+    @cached_property
+    def computed_crc(self) -> int:
+        return crc32c(self.raw[_ATTRIBUTES_POSITION:])
+
+    @property
+    def is_valid(self) -> bool:
+        return self.header.crc == self.computed_crc
+
+    def ensure_valid(self) -> None:
+        if not self.is_valid:
+            raise CrcMismatchError(
+                self._location_of(_CRC_POSITION),
+                f"stored crc {self.header.crc:#010x}",
+                f"computed crc {self.computed_crc:#010x}",
+            )
+
+    def decompressed_payload(self, *, limit: int | None = None) -> bytes:
+        """The records as plain bytes, at most `limit` of them (see compression.default_limit)."""
+        path, position = self.location
+        codec = codec_of(
+            self.header.attributes, path=path, position=position + _ATTRIBUTES_POSITION
+        )
+        if codec is Codec.NONE:
+            return bytes(self.payload)
+        try:
+            return decompress(codec, self.payload, magic=self.header.magic, limit=limit)
+        except FormatError as error:
+            raise error.moved(path, position + HEADER_SIZE) from None
+
+    def records(self, *, limit: int | None = None) -> list[Record]:
+        """The records, decoded; the checksum is `ensure_valid`'s business.
+
+        A batch that says it has none is not looked into, whatever follows its header: so does
+        Kafka, which keeps the bare headers of batches that compaction emptied.
+        """
+        header = self.header
+        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return self._decode(limit, header.max_timestamp if is_append_time else None)
+
+    def encode(self, *, limit: int | None = None) -> bytes:
+        """The batch written anew from its fields and records, as Kafka would write them."""
+        header = self.header
+        payload = encode_records(
+            self._decode(limit, None),
+            base_offset=header.base_offset,
+            base_timestamp=header.base_timestamp,
+        )
+        if header.record_count:
+            payload = compress(header.codec, payload, magic=header.magic)
+        return assemble(header, payload)
+
+    def _decode(self, limit: int | None, log_append_time: int | None) -> list[Record]:
+        header = self.header
+        if header.record_count == 0:
+            return []
+        if header.record_count < 0:
+            raise CorruptError(
+                self._location_of(57), f"{header.record_count} records", "0 records or more"
+            )
+        payload = self.decompressed_payload(limit=limit)
+        try:
+            return decode_records(
+                payload,
+                header.record_count,
+                base_offset=header.base_offset,
+                base_timestamp=header.base_timestamp,
+                base_sequence=header.base_sequence,
+                log_append_time=log_append_time,
+            )
+        except FormatError as error:
+            raise located_in_payload(
+                error, self._location_of(HEADER_SIZE), is_compressed=header.codec_id != 0
+            ) from None
+
+    def _location_of(self, offset: int) -> Location:
+        return Location(self.location.path, self.location.position + offset)
+
+
+def located_in_payload(
+    error: FormatError, payload: Location, *, is_compressed: bool
+) -> FormatError:
+    """Decompressed bytes are nowhere in the file: their errors point at the compressed ones."""
+    if not is_compressed:
+        return error.moved(payload.path, payload.position)
+    found = f"in the decompressed records, at {error.location.position}: {error.found}"
+    return type(error)(payload, found, error.expected)
+
+
+def decode_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> RecordBatch:
+    """The batch that begins at `position`; its length is checked, its checksum not yet."""
+    location = Location(path, position)
+    view = memoryview(buffer)[position:]
+    if len(view) < HEADER_SIZE:
+        raise TruncatedError(location, f"{len(view)} bytes", f"a batch header of {HEADER_SIZE}")
+    header = BatchHeader.unpack(view)
+    if header.magic < MAGIC:
+        raise CorruptError(
+            Location(path, position + 16), f"magic {header.magic}", f"a batch of magic {MAGIC}"
+        )
+    if header.size_in_bytes < HEADER_SIZE:
+        raise CorruptError(
+            location, f"batch of {header.size_in_bytes} bytes", f"at least {HEADER_SIZE}"
+        )
+    if header.size_in_bytes > len(view):
+        raise TruncatedError(location, f"{len(view)} bytes", f"a batch of {header.size_in_bytes}")
+    return RecordBatch(header, location, view[: header.size_in_bytes])
+
+
+def assemble(header: BatchHeader, payload: Buffer) -> bytes:
+    """A whole batch of these fields and (compressed) records, with its length and checksum."""
+    length = HEADER_SIZE - LENGTH_END + len(payload)
+    out = bytearray(header._replace(batch_length=length, crc=0).pack())
+    out += payload
+    struct.pack_into(">I", out, _CRC_POSITION, crc32c(memoryview(out)[_ATTRIBUTES_POSITION:]))
+    return bytes(out)
+
+
+def encode_batch(
+    records: Iterable[SimpleRecord],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    log_append_time: int = NO_TIMESTAMP,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    partition_leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+    delete_horizon_ms: int | None = None,
+    last_offset: int | None = None,
+) -> bytes:
+    """The bytes MemoryRecordsBuilder makes of the same input; none at all for no records.
+
+    `last_offset` is kept where compaction dropped the records at the end. Raises ValueError where
+    the builder refuses.
+    """
+    placed = _place(records, base_offset)
+    if not placed:
+        return b""
+    _check_producer(
+        producer_id, producer_epoch, base_sequence, is_transactional, is_control=is_control
+    )
+    is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
+    horizon = NO_TIMESTAMP if delete_horizon_ms is None else delete_horizon_ms
+    has_horizon = horizon >= 0
+    base_timestamp = horizon if has_horizon else placed[0].timestamp
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes_of(
+            codec,
+            timestamp_type,
+            is_transactional=is_transactional,
+            is_control=is_control,
+            has_delete_horizon=has_horizon,
+        ),
+        last_offset_delta=(placed[-1].offset if last_offset is None else last_offset) - base_offset,
+        base_timestamp=base_timestamp,
+        max_timestamp=log_append_time if is_append_time else max(r.timestamp for r in placed),
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(placed),
+    )
+    payload = encode_records(placed, base_offset=base_offset, base_timestamp=base_timestamp)
+    return assemble(header, compress(codec, payload, level=level))
+
+
+def encode_empty_batch(header: BatchHeader) -> bytes:
+    """What compaction leaves of a batch without records: 61 bytes that keep the producer's state.
+
+    Offsets, producer, leader epoch, timestamp type, maximum timestamp and the transactional and
+    control bits stay; codec and delete horizon go, and the base timestamp becomes -1.
+    """
+    kept = Attributes.LOG_APPEND_TIME | Attributes.TRANSACTIONAL | Attributes.CONTROL
+    return assemble(
+        header._replace(
+            attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0
+        ),
+        b"",
+    )
+
+
+def attributes_of(
+    codec: Codec,
+    timestamp_type: TimestampType,
+    *,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    has_delete_horizon: bool = False,
+) -> int:
+    """The whole field; Kafka always writes it from these, so unknown bits get lost on a rebuild."""
+    if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        raise ValueError("a batch of magic 2 has CreateTime or LogAppendTime")
+    attributes = int(codec)
+    if timestamp_type is TimestampType.LOG_APPEND_TIME:
+        attributes |= Attributes.LOG_APPEND_TIME
+    if is_transactional:
+        attributes |= Attributes.TRANSACTIONAL
+    if is_control:
+        attributes |= Attributes.CONTROL
+    if has_delete_horizon:
+        attributes |= Attributes.DELETE_HORIZON
+    return int(attributes)
+
+
+def _place(records: Iterable[SimpleRecord], base_offset: int) -> list[Record]:
+    """Give every record its offset, as the builder does, and refuse what it refuses."""
+    placed: list[Record] = []
+    last_offset = base_offset - 1
+    for record in records:
+        offset = last_offset + 1 if record.offset is None else record.offset
+        if placed and offset <= last_offset:
+            raise ValueError(f"offset {offset} after offset {last_offset}: offsets must increase")
+        if not -(2**31) <= offset - base_offset < 2**31:
+            raise ValueError(f"offset {offset} too far from base offset {base_offset}: int32 delta")
+        if record.timestamp < NO_TIMESTAMP:
+            raise ValueError(f"timestamp {record.timestamp}: must be -1, 0 or more")
+        placed.append(
+            Record(
+                offset, record.timestamp, record.key, record.value, record.headers, NO_SEQUENCE, 0
+            )
+        )
+        last_offset = offset
+    return placed
+
+
+def _check_producer(
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+    *,
+    is_control: bool,
+) -> None:
+    if producer_id == NO_PRODUCER_ID:
+        if is_transactional:
+            raise ValueError("a transactional batch needs a producer id")
+        return
+    if producer_epoch == NO_PRODUCER_EPOCH:
+        raise ValueError(f"producer {producer_id} needs an epoch")
+    if base_sequence < 0 and not is_control:
+        raise ValueError(f"base sequence {base_sequence} of producer {producer_id}: must be >= 0")

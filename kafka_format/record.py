@@ -1,0 +1,295 @@
+"""Records inside a magic 2 batch, and the value every magic's records are read into.
+
+    record  = length: varint   bytes after it
+              attributes: i8   0; nothing is defined
+              timestampDelta: varlong   offsetDelta: varint
+              keyLength: varint (-1 null)  key   valueLength: varint (-1 null)  value
+              headerCount: varint  header*
+    header  = keyLength: varint (never null)  key: UTF-8   valueLength: varint (-1 null)  value
+
+A record fills its length exactly, and `recordCount` records fill the (decompressed) payload
+exactly. Offsets and timestamps are 64-bit sums that wrap. Under LogAppendTime every record has the
+batch's maximum timestamp and its own delta means nothing.
+
+Mirrors org.apache.kafka.common.record.DefaultRecord: the same bytes are taken and refused, with
+one exception. Kafka reads any negative length as null; here only -1 is null and the rest is
+damage, for nobody writes it.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn, Self
+
+from kafka_format.errors import MEMORY, Location, MalformedRecordError
+from kafka_format.primitives import (
+    read_unsigned_varint,
+    read_unsigned_varlong,
+    write_varint,
+    write_varlong,
+)
+
+NO_TIMESTAMP = -1
+NO_SEQUENCE = -1
+
+_INT32_MAX = 2**31 - 1
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class TimestampType(enum.IntEnum):
+    """Whose clock a timestamp is of; `str()` is the name as Kafka prints it."""
+
+    NO_TIMESTAMP_TYPE = -1  # magic 0
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    def __str__(self) -> str:
+        return self.name.title().replace("_", "")
+
+
+class Header(NamedTuple):
+    """A key that is not UTF-8 keeps its bytes as lone surrogates (`surrogateescape`)."""
+
+    key: str
+    value: bytes | None
+
+
+class Record(NamedTuple):
+    """A record as read, whatever its magic. Null is None, empty is b""."""
+
+    offset: int
+    timestamp: int  # epoch milliseconds; -1 for none, as in magic 0
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    sequence: int  # -1 for none
+    attributes: int  # of the record itself, not of its batch
+
+
+class SimpleRecord(NamedTuple):
+    """A record to be written. Without an offset it gets the one after its predecessor's."""
+
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+    offset: int | None = None
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        return cls(record.timestamp, record.key, record.value, record.headers, record.offset)
+
+
+def decode_records(
+    payload: bytes,
+    count: int,
+    *,
+    base_offset: int,
+    base_timestamp: int,
+    base_sequence: int = NO_SEQUENCE,
+    log_append_time: int | None = None,
+) -> list[Record]:
+    """All records of a batch, from its decompressed payload; errors count positions in that.
+
+    One long loop with its varints written out, since a call a field would halve its speed. Only
+    the end of a record is compared with its length: positions never go back, so a field that ran
+    over a boundary ends beyond it. What runs off the payload altogether is an IndexError.
+    """
+    records: list[Record] = []
+    append, new = records.append, tuple.__new__
+    position = start = 0
+    try:
+        for _ in range(count):
+            start = position
+            # length
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varint(payload, start)
+            end = position + (pattern >> 1)
+            if pattern & 1 or end > len(payload):
+                _bad_length(start, pattern, len(payload) - position)
+            attributes = payload[position]
+            position += 1
+            # timestampDelta
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varlong(payload, position - 1)
+            timestamp = base_timestamp + ((pattern >> 1) ^ -(pattern & 1))
+            # offsetDelta
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varint(payload, position - 1)
+            offset_delta = (pattern >> 1) ^ -(pattern & 1)
+            # key
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                pattern, position = read_unsigned_varint(payload, position - 1)
+            if pattern & 1:
+                key = None if pattern == 1 else _bad_negative(position, "key", pattern)
+            else:
+                key_start = position
+                position += pattern >> 1
+                key = payload[key_start:position]
+            # value
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varint(payload, position - 1)
+            if pattern & 1:
+                value = None if pattern == 1 else _bad_negative(position, "value", pattern)
+            else:
+                value_start = position
+                position += pattern >> 1
+                value = payload[value_start:position]
+            # headers
+            headers: tuple[Header, ...] = ()
+            if payload[position] == 0:
+                position += 1
+            else:
+                headers, position = _decode_headers(payload, position, end)
+            if position != end:
+                _bad_end(start, position, end)
+            if log_append_time is not None:
+                timestamp = log_append_time
+            elif not _INT64_MIN <= timestamp <= _INT64_MAX:
+                timestamp = wrap_int64(timestamp)
+            offset = base_offset + offset_delta
+            if not _INT64_MIN <= offset <= _INT64_MAX:
+                offset = wrap_int64(offset)
+            sequence = NO_SEQUENCE
+            if base_sequence >= 0:
+                sequence = base_sequence + offset_delta
+                if offset_delta < 0 or sequence > _INT32_MAX:
+                    sequence = increment_sequence(base_sequence, offset_delta)
+            if attributes > 0x7F:
+                attributes -= 0x100
+            append(new(Record, (offset, timestamp, key, value, headers, sequence, attributes)))
+    except IndexError:
+        _ran_out(start, len(records), count)
+    if position != len(payload) and count:
+        _left_over(position, len(payload), count)
+    return records
+
+
+def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header, ...], int]:
+    pattern, position = read_unsigned_varint(payload, start)
+    if pattern & 1 or pattern >> 1 > end - position:
+        found = f"{_zigzag(pattern)} headers"
+        _malformed(start, found, f"0 to {end - position}, the bytes left in the record")
+    headers = []
+    for _ in range(pattern >> 1):
+        pattern, key_start = read_unsigned_varint(payload, position)
+        if pattern & 1:
+            _malformed(position, f"header key of {_zigzag(pattern)} bytes", "0 or more")
+        key_end = key_start + (pattern >> 1)
+        pattern, position = read_unsigned_varint(payload, key_end)
+        value = None
+        if not pattern & 1:
+            value_start = position
+            position += pattern >> 1
+            value = payload[value_start:position]
+        elif pattern != 1:
+            _bad_negative(position, "header value", pattern)
+        if position > end:
+            _malformed(key_start, f"header of {position - key_start} bytes", "the record's end")
+        key = payload[key_start:key_end].decode("utf-8", "surrogateescape")
+        headers.append(Header(key, value))
+    return tuple(headers), position
+
+
+def _zigzag(pattern: int) -> int:
+    return (pattern >> 1) ^ -(pattern & 1)
+
+
+def wrap_int64(value: int) -> int:
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def increment_sequence(sequence: int, increment: int) -> int:
+    """Sequences go from 2147483647 to 0; in Java's ints, for deltas that only damage makes too."""
+    if sequence > _wrap_int32(_INT32_MAX - increment):
+        return _wrap_int32(increment - (_INT32_MAX - sequence) - 1)
+    return _wrap_int32(sequence + increment)
+
+
+def _wrap_int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def _malformed(position: int, found: str, expected: str) -> NoReturn:
+    raise MalformedRecordError(Location(MEMORY, position), found, expected)
+
+
+def _bad_length(position: int, pattern: int, left: int) -> NoReturn:
+    found = f"record of {_zigzag(pattern)} bytes"
+    _malformed(position, found, f"0 to {left}, the bytes left in the batch")
+
+
+def _bad_negative(position: int, name: str, pattern: int) -> NoReturn:
+    _malformed(position, f"{name} of {_zigzag(pattern)} bytes", "-1 for null, or 0 or more")
+
+
+def _bad_end(start: int, position: int, end: int) -> NoReturn:
+    _malformed(start, f"record whose fields end at {position}", f"its own end at {end}")
+
+
+def _ran_out(start: int, index: int, count: int) -> NoReturn:
+    _malformed(start, f"the end of the records in record {index} of {count}", "a whole record")
+
+
+def _left_over(position: int, end: int, count: int) -> NoReturn:
+    _malformed(position, f"{end - position} bytes after record {count - 1}", "none")
+
+
+def encode_records(records: Iterable[Record], *, base_offset: int, base_timestamp: int) -> bytes:
+    """The uncompressed payload: every record with its distance from the two bases."""
+    out = bytearray()
+    for record in records:
+        _append_record(
+            out,
+            wrap_int64(record.timestamp - base_timestamp),
+            wrap_int64(record.offset - base_offset),
+            record,
+        )
+    return bytes(out)
+
+
+def _append_record(out: bytearray, timestamp_delta: int, offset_delta: int, record: Record) -> None:
+    body = bytearray((record.attributes & 0xFF,))
+    write_varlong(body, timestamp_delta)
+    write_varint(body, offset_delta)
+    _append_nullable(body, record.key)
+    _append_nullable(body, record.value)
+    write_varint(body, len(record.headers))
+    for header in record.headers:
+        _append_nullable(body, header.key.encode("utf-8", "surrogateescape"))
+        _append_nullable(body, header.value)
+    write_varint(out, len(body))
+    out += body
+
+
+def _append_nullable(out: bytearray, value: bytes | None) -> None:
+    if value is None:
+        write_varint(out, -1)
+    else:
+        write_varint(out, len(value))
+        out += value
