@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import queue
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -234,6 +233,80 @@ class Oracle:
             return self.call("read_batches", path=source, records=records)
         return self.call("read_batches", bytes=b64(source), records=records)
 
+    def read_file(self, kind: str, path: Path, **options: Any) -> dict[str, Any]:
+        """A side file as the broker's own class reads it; README.md lists the kinds."""
+        return self.call("read_file", kind=kind, path=path, **options)
+
+    def write_file(self, kind: str, path: Path, content: Mapping[str, Any]) -> bytes:
+        """A side file by the broker's own writer; its bytes."""
+        self.call("write_file", kind=kind, path=path, content=content)
+        return path.read_bytes()
+
+    def message_schemas(self) -> list[dict[str, Any]]:
+        """Every record type: set, part, api_key, name, lowest_version, highest_version."""
+        return self.call("message_schemas")
+
+    def random_messages(self, seed: int, **options: Any) -> list["MessageExample"]:
+        """Seeded instances of every record type in every version (or of one `set` or `name`)."""
+        return [MessageExample(one) for one in self.call("random_messages", seed=seed, **options)]
+
+    def decode_message(self, name: str, version: int, data: bytes) -> dict[str, Any]:
+        """The JSON of a bare message; all of the bytes must be used."""
+        found = self.call("decode_message", name=name, version=version, bytes=b64(data))
+        if found["remaining"]:
+            error = {"class": "remaining", "message": f"{found['remaining']} bytes not used"}
+            raise OracleError(f"decode_message {name}", error)
+        return found["data"]
+
+    def encode_message(self, name: str, version: int, data: Mapping[str, Any]) -> bytes:
+        answer = self.call("encode_message", name=name, version=version, data=data)
+        return base64.b64decode(answer["bytes"])
+
+    def decode_coordinator(self, kind: str, key: bytes, value: bytes | None) -> dict[str, Any]:
+        """A record of __consumer_offsets ("group"), __transaction_state ("transaction") or
+        __share_group_state ("share"): api_key, key, version, value."""
+        return self.call("decode_coordinator", set=kind, key=b64(key), value=b64(value))
+
+    def encode_coordinator(
+        self, kind: str, record: Mapping[str, Any]
+    ) -> tuple[bytes, bytes | None]:
+        """Key and value bytes of what `decode_coordinator` tells."""
+        answer = self.call("encode_coordinator", set=kind, **record)
+        return base64.b64decode(answer["key"]), unb64(answer["value"])
+
+    def decode_metadata(self, data: bytes) -> dict[str, Any]:
+        """A record of the KRaft log: api_key, name, version, data."""
+        return self.call("decode_metadata", bytes=b64(data))
+
+    def encode_metadata(self, api_key: int, version: int, data: Mapping[str, Any]) -> bytes:
+        answer = self.call("encode_metadata", api_key=api_key, version=version, data=data)
+        return base64.b64decode(answer["bytes"])
+
+    def decode_remote(self, data: bytes, *, text: bool = False) -> dict[str, Any]:
+        """A record of __remote_log_metadata; `text`: also as DumpLogSegments prints it."""
+        return self.call("decode_remote", bytes=b64(data), text=text)
+
+    def encode_remote(self, api_key: int, version: int, data: Mapping[str, Any]) -> bytes:
+        answer = self.call("encode_remote", api_key=api_key, version=version, data=data)
+        return base64.b64decode(answer["bytes"])
+
+
+class MessageExample:
+    """A message Kafka wrote: `data` is its JSON, `bare` its bytes, `stored` those in a record."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.set: str = answer["set"]
+        self.part: str = answer["part"]
+        self.api_key: int = answer["api_key"]
+        self.name: str = answer["name"]
+        self.version: int = answer["version"]
+        self.data: dict[str, Any] = answer["data"]
+        self.stored = base64.b64decode(answer["bytes"])
+        self.bare = base64.b64decode(answer["bare"])
+
+    def __repr__(self) -> str:
+        return f"{self.name} v{self.version} {self.bare.hex()}"
+
 
 class Dump:
     """What DumpLogSegments printed, and how it ended."""
@@ -263,12 +336,3 @@ def _plain(value: object) -> str:
     if isinstance(value, bytes | memoryview):
         return b64(value)
     raise TypeError(f"{value!r} has no JSON form here")
-
-
-def remove_outdated() -> None:
-    """Compiled oracles of former sources are small, but nobody else deletes them."""
-    for version in (jars.CURRENT, jars.OLDER):
-        current = classes(version)
-        for folder in current.parent.glob("oracle-*"):
-            if folder != current:
-                shutil.rmtree(folder)

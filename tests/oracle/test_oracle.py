@@ -110,3 +110,132 @@ def test_control_records_come_back_decoded(oracle: Oracle) -> None:
     (record_,) = oracle.read_batches(marker)["batches"][0]["records"]
     assert record_["value"] == b64(b"\0\0\0\0\0\x09")
     assert record_["control"] == {"type_id": 0, "type": "ABORT", "coordinator_epoch": 9}
+
+
+def test_every_record_type_and_version_comes_back_as_it_was_drawn(oracle: Oracle) -> None:
+    drawn = oracle.random_messages(seed=7, count=2)
+    known = {
+        (schema["name"], version)
+        for schema in oracle.message_schemas()
+        for version in range(schema["lowest_version"], schema["highest_version"] + 1)
+    }
+    assert {(one.name, one.version) for one in drawn} == known
+    for one in drawn:
+        assert oracle.decode_message(one.name, one.version, one.bare) == one.data
+        assert oracle.encode_message(one.name, one.version, one.data) == one.bare
+        if one.set == "metadata":
+            assert oracle.decode_metadata(one.stored)["data"] == one.data
+            assert oracle.encode_metadata(one.api_key, one.version, one.data) == one.stored
+
+
+def test_random_messages_depend_on_the_seed_alone(oracle: Oracle) -> None:
+    def drawn(seed: int) -> list[bytes]:
+        return [one.stored for one in oracle.random_messages(seed, set="group")]
+
+    assert drawn(1) == drawn(1)
+    assert drawn(1) != drawn(2)
+
+
+def test_unknown_tagged_fields_are_written_after_the_known(oracle: Oracle) -> None:
+    (plain,) = oracle.random_messages(3, name="NoOpRecord")
+    (tagged,) = oracle.random_messages(3, name="NoOpRecord", unknown_tags=True)
+    assert plain.bare == b"\x00"
+    assert tagged.bare == b"\x01" + b"\xa9\x46" + b"\x03" + b"\x01\x02\x03"
+
+
+def test_a_coordinator_record_and_its_tombstone(oracle: Oracle) -> None:
+    told = {
+        "api_key": 1,
+        "key": {"group": "g", "topic": "t", "partition": 2},
+        "version": 3,
+        "value": {"offset": 5, "leaderEpoch": 6, "metadata": "m", "commitTimestamp": 9},
+    }
+    key, value = oracle.encode_coordinator("group", told)
+    assert key == bytes.fromhex("0001 0001 67 0001 74 00000002")
+    assert value == bytes.fromhex("0003 0000000000000005 00000006 0001 6d 0000000000000009")
+    assert oracle.decode_coordinator("group", key, value) == told | {"key_name": "OffsetCommitKey"}
+    tombstone = told | {"version": None, "value": None}
+    assert oracle.encode_coordinator("group", tombstone) == (key, None)
+
+
+UUID = "AAAAAAAAAAAAAAAAAAAAAQ"
+SIDE_FILES = [
+    (
+        "offset_index",
+        "00000000000000000100.index",
+        {"entries": [{"offset": 105, "position": 44}]},
+        bytes.fromhex("00000005 0000002c"),
+    ),
+    (
+        "time_index",
+        "00000000000000000100.timeindex",
+        {"entries": [{"timestamp": 9, "offset": 110}], "preallocated": True, "max_index_size": 24},
+        bytes.fromhex("0000000000000009 0000000a") + bytes(12),
+    ),
+    (
+        "leader_epoch_checkpoint",
+        "leader-epoch-checkpoint",
+        {"entries": [{"epoch": 3, "start_offset": 10}]},
+        b"0\n1\n3 10\n",
+    ),
+    (
+        "offset_checkpoint",
+        "replication-offset-checkpoint",
+        {"entries": [{"topic": "a.b-c", "partition": 12, "offset": 7}]},
+        b"0\n1\na.b-c 12 7\n",
+    ),
+    (
+        "partition_metadata",
+        "partition.metadata",
+        {"topic_id": UUID},
+        f"version: 0\ntopic_id: {UUID}".encode(),
+    ),
+    (
+        "clean_shutdown",
+        ".kafka_cleanshutdown",
+        {"broker_epoch": 77},
+        b'{"version":0,"brokerEpoch":77}',
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content", "expected"), SIDE_FILES, ids=[kind for kind, *_ in SIDE_FILES]
+)
+def test_a_side_file_is_written_and_read(
+    oracle: Oracle, tmp_path: Path, kind: str, name: str, content: dict, expected: bytes
+) -> None:
+    path = tmp_path / name
+    assert oracle.write_file(kind, path, content) == expected
+    found = oracle.read_file(kind, path)
+    entries = content.get("entries")
+    if entries is None:
+        assert content.items() <= found.items()
+    else:
+        assert found["entries"][: len(entries)] == entries
+
+
+def test_snapshots_hold_the_metadata_records_given(oracle: Oracle, tmp_path: Path) -> None:
+    records = [
+        {"api_key": one.api_key, "version": one.version, "data": one.data}
+        for one in oracle.random_messages(5, set="metadata")
+    ]
+    snapshot = tmp_path / "00000000000000000050-0000000003.checkpoint"
+    bootstrap = tmp_path / "bootstrap.checkpoint"
+    told = {"records": records, "kraft_version": 1, "timestamp": 4}
+    oracle.write_file("metadata_snapshot", snapshot, told)
+    oracle.write_file("bootstrap_checkpoint", bootstrap, {"records": records})
+    for kind, path in (("metadata_snapshot", snapshot), ("bootstrap_checkpoint", bootstrap)):
+        batches = oracle.read_file(kind, path)["batches"]
+        assert [one for batch in batches for one in batch.get("records", ())] == records
+        controls = [one["name"] for batch in batches for one in batch.get("control_records", ())]
+        assert (controls[0], controls[-1]) == ("SnapshotHeaderRecord", "SnapshotFooterRecord")
+
+
+def test_reading_a_file_that_is_not_there_does_not_create_it(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    path = tmp_path / "leader-epoch-checkpoint"
+    with pytest.raises(OracleError, match="NoSuchFileException"):
+        oracle.read_file("leader_epoch_checkpoint", path)
+    assert not path.exists()

@@ -14,6 +14,19 @@ final class Requests {
         all.put("dump", new Dump(DumpLogSegments::main));
         all.put("build_batch", Batches::build);
         all.put("read_batches", Batches::read);
+        all.put("read_file", Files::read);
+        all.put("write_file", Files::write);
+        all.put("message_schemas", Messages::schemas);
+        all.put("message_schema", RandomMessages::schema);
+        all.put("random_messages", RandomMessages::answer);
+        all.put("decode_message", Messages::decode);
+        all.put("encode_message", Messages::encode);
+        all.put("decode_coordinator", Messages::decodeCoordinator);
+        all.put("encode_coordinator", Messages::encodeCoordinator);
+        all.put("decode_metadata", Messages::decodeMetadata);
+        all.put("encode_metadata", arguments -> Messages.encodeRecord("metadata", arguments));
+        all.put("decode_remote", Messages::decodeRemote);
+        all.put("encode_remote", arguments -> Messages.encodeRecord("remote", arguments));
         return all;
     }
 }
