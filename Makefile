@@ -1,0 +1,66 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each prepares .venv by itself.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.prepared
+SEEDS  ?= 20
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java demo test check format docs bench soak fuzz golden lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
+
+setup: $(STAMP)  ## prepare .venv with everything: runtime, tests, developer tools
+
+# uv is taken from the path, else from PyPI into .venv; nothing is installed outside it.
+$(STAMP): constraints.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=..." >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@command -v uv >/dev/null || test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	@PATH="$(CURDIR)/$(BIN):$$PATH"; \
+	  uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt && \
+	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+java:
+	@{ "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])'; } \
+	  || { echo "Java 17 or newer is needed: install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME." >&2; exit 1; }
+
+demo: java setup  ## unpack a real broker's directory and show what is in it
+	@$(BIN)/python -m tests.golden.demo
+
+test: java setup  ## lint, types, contracts and all tests
+	@$(MAKE) --no-print-directory check
+	@$(BIN)/python -m pytest --cov --cov-report=term
+
+check: setup  ## lint, types, import contracts and docs
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q tests/docs
+
+format: setup  ## format and sort imports
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: java setup  ## ours against Apache Kafka's own classes, on the same files, in one run
+	@$(BIN)/python -m benchmarks
+
+soak: java setup  ## the long tests: more seeds, more damage
+	@$(BIN)/python -m pytest -m soak
+
+fuzz: setup  ## coverage-guided fuzzing of the decoders for FUZZ_SECONDS (60)
+	@$(BIN)/python -m tests.fuzz
+
+golden: java setup  ## remake the golden directories with real brokers
+	@$(BIN)/python -m tests.golden.make all
+
+lock:  ## pin every dependency anew into constraints.txt
+	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url --no-annotate --extra fast --group dev --group fuzz pyproject.toml -o constraints.txt
+
+clean:  ## remove .venv and what tools left behind
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage dist

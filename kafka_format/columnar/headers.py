@@ -1,0 +1,267 @@
+"""Batch headers as columns: a segment's shape without its records.
+
+`HeaderWalk` never looks at record bytes, and does not even read them where batches are large.
+`BatchScan` reads whole batches and can check their checksums; the record decoder builds on it.
+Both iterate over BatchColumns in file order and know afterwards how the segment ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from kafka_format import log_file
+from kafka_format.columnar import kernels as k
+from kafka_format.columnar.window import CHUNK_BYTES, Window
+from kafka_format.errors import MEMORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from kafka_format.log_file import SegmentEnd
+    from kafka_format.primitives import Buffer
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+
+_TABLE_ROWS = 32 * 1024
+# From here on, reading 61 bytes a batch costs less than reading past the records between.
+_LARGE_BATCH = 32 * 1024
+_SMALL_READ = 4 * 1024
+
+
+class BatchColumns:
+    """Headers of consecutive batches, a column a field, under Kafka's names.
+
+    Of a legacy message `base_offset` is the offset in its header (of a wrapper: its last record's),
+    `max_timestamp` its own, and what the format lacks is -1.
+    """
+
+    __slots__ = ("_table", "computed_crc", "path")
+
+    def __init__(self, table: Int64s, *, path: str, computed_crc: Int64s | None = None) -> None:
+        self._table = table
+        self.path = path
+        self.computed_crc = computed_crc
+
+    def __len__(self) -> int:
+        return self._table.shape[1]
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return f"BatchColumns({self.path}: none)"
+        first, last = int(self.position[0]), int(self.position[-1])
+        return f"BatchColumns({self.path}@{first}..{last}: {len(self)} batches)"
+
+    def __getitem__(self, which: slice) -> BatchColumns:
+        crc = None if self.computed_crc is None else self.computed_crc[which]
+        return BatchColumns(self._table[:, which], path=self.path, computed_crc=crc)
+
+    @property
+    def table(self) -> Int64s:
+        """All fields, as the kernels take them."""
+        return self._table
+
+    position = property(lambda self: self._table[k.POSITION])
+    base_offset = property(lambda self: self._table[k.BASE_OFFSET])
+    size_in_bytes = property(lambda self: self._table[k.SIZE_IN_BYTES])
+    partition_leader_epoch = property(lambda self: self._table[k.PARTITION_LEADER_EPOCH])
+    magic = property(lambda self: self._table[k.MAGIC])
+    crc = property(lambda self: self._table[k.CRC])
+    attributes = property(lambda self: self._table[k.ATTRIBUTES])
+    last_offset_delta = property(lambda self: self._table[k.LAST_OFFSET_DELTA])
+    base_timestamp = property(lambda self: self._table[k.BASE_TIMESTAMP])
+    max_timestamp = property(lambda self: self._table[k.MAX_TIMESTAMP])
+    producer_id = property(lambda self: self._table[k.PRODUCER_ID])
+    producer_epoch = property(lambda self: self._table[k.PRODUCER_EPOCH])
+    base_sequence = property(lambda self: self._table[k.BASE_SEQUENCE])
+    record_count = property(lambda self: self._table[k.RECORD_COUNT])
+
+    @property
+    def codec(self) -> Int64s:
+        return self.attributes & k.CODEC_MASK
+
+    @property
+    def last_offset(self) -> Int64s:
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def is_legacy(self) -> Bools:
+        return self.magic < 2
+
+    @property
+    def is_whole(self) -> Bools:
+        """Large enough to be a batch of its magic."""
+        return self.size_in_bytes >= np.where(
+            self.is_legacy, k.LOG_OVERHEAD + k.RECORD_OVERHEAD_V0, k.RECORD_BATCH_OVERHEAD
+        )
+
+    @property
+    def is_valid(self) -> Bools:
+        """RecordBatch.isValid: large enough, and the stored checksum is the computed one."""
+        if self.computed_crc is None:
+            raise ValueError("these batches were read without checksum verification")
+        return self.is_whole & (self.crc == self.computed_crc)
+
+
+class Piece(NamedTuple):
+    """Whole batches and the bytes they lie in; the bytes are good until the next piece is asked."""
+
+    data: npt.NDArray[np.uint8]
+    base: int
+    batches: BatchColumns
+
+
+def kernels_for(*, compiled: bool | None) -> tuple[Any, bool]:
+    """The kernels, compiled where numba is there unless told otherwise."""
+    chosen = k.can_compile() if compiled is None else compiled
+    return k.load(compiled=chosen), chosen
+
+
+class BatchScan:
+    """Whole batches of a segment, with headers as columns and checksums on request."""
+
+    def __init__(
+        self,
+        source: BinaryIO | Buffer,
+        *,
+        path: str = MEMORY,
+        start: int = 0,
+        end: int | None = None,
+        verify: bool = True,
+        chunk_bytes: int = CHUNK_BYTES,
+        compiled: bool | None = None,
+    ) -> None:
+        self.path = path
+        self.end: SegmentEnd | None = None
+        self._source = source
+        self._start = start
+        self._verify = verify
+        self._window = Window(source, start=start, end=end, chunk=chunk_bytes)
+        self._kernels, self.compiled = kernels_for(compiled=compiled)
+
+    def __iter__(self) -> Iterator[BatchColumns]:
+        for piece in self.pieces():
+            yield piece.batches
+
+    def pieces(self) -> Iterator[Piece]:
+        window = self._window
+        position = self._start
+        while True:
+            at = position - window.base
+            table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
+            count, reached, why = self._kernels.read_headers(
+                kernel_bytes(window.data, compiled=self.compiled),
+                window.base,
+                at,
+                window.filled,
+                window.end - window.base,
+                table,
+                0,
+            )
+            count, position, missing = self._whole(table, count, reached)
+            if count:
+                yield self._piece(table[:, :count])
+            if missing or why == k.NEED_BYTES:
+                if not window.advance(position, missing):
+                    break
+            elif why != k.TABLE_FULL:
+                break
+        self.end = log_file.segment_end(
+            self._source, position, path=self.path, end=window.end
+        )
+
+    def _whole(self, table: Int64s, count: int, reached: int) -> tuple[int, int, int]:
+        """Batches that lie in the window as a whole, where the rest begins, and the size it needs.
+
+        The walk needs only headers, so the last batch may reach beyond what has been read.
+        """
+        window = self._window
+        if count and reached > window.filled:
+            last = int(table[k.POSITION, count - 1])
+            return count - 1, last, int(table[k.SIZE_IN_BYTES, count - 1])
+        return count, window.base + reached, 0
+
+    def _piece(self, table: Int64s) -> Piece:
+        window = self._window
+        crc = self._checksums(table) if self._verify else None
+        return Piece(window.data, window.base, BatchColumns(table, path=self.path, computed_crc=crc))
+
+    def _checksums(self, table: Int64s) -> Int64s:
+        """CRC-32C for magic 2 and above, CRC-32 for legacy; -1 where the batch is too small."""
+        batches = BatchColumns(table, path=self.path)
+        begin = batches.position - self._window.base
+        ends = begin + batches.size_in_bytes
+        starts = np.minimum(begin + np.where(batches.is_legacy, 16, 21), ends)
+        data = kernel_bytes(self._window.data, compiled=self.compiled)
+        crc = np.zeros(len(batches), np.int64)
+        self._kernels.checksum_ranges(data, starts, ends, crc)
+        legacy = np.flatnonzero(batches.is_legacy)
+        if len(legacy):
+            legacy_crc = np.zeros(len(legacy), np.int64)
+            self._kernels.crc32_ranges(data, starts[legacy], ends[legacy], legacy_crc)
+            crc[legacy] = legacy_crc
+        crc[~batches.is_whole] = -1
+        return crc
+
+
+class HeaderWalk:
+    """Batch headers of a segment; record bytes are stepped over."""
+
+    def __init__(
+        self,
+        source: BinaryIO | Buffer,
+        *,
+        path: str = MEMORY,
+        start: int = 0,
+        end: int | None = None,
+        compiled: bool | None = None,
+    ) -> None:
+        self.path = path
+        self.end: SegmentEnd | None = None
+        self._source = source
+        self._start = start
+        self._window = Window(source, start=start, end=end, chunk=_SMALL_READ)
+        self._wide = Window(source, start=start, end=end, chunk=CHUNK_BYTES // 4)
+        self._kernels, self.compiled = kernels_for(compiled=compiled)
+
+    def __iter__(self) -> Iterator[BatchColumns]:
+        position = self._start
+        count = 0
+        table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
+        window = self._wide
+        while True:
+            before, began = position, count
+            count, reached, why = self._kernels.read_headers(
+                kernel_bytes(window.data, compiled=self.compiled),
+                window.base,
+                position - window.base,
+                window.filled,
+                window.end - window.base,
+                table,
+                count,
+            )
+            position = window.base + reached
+            if why == k.NEED_BYTES:
+                if count > began:
+                    large = (position - before) // (count - began) > _LARGE_BATCH
+                    window = self._window if large else self._wide
+                if not window.advance(position):
+                    break
+            elif why == k.TABLE_FULL:
+                yield BatchColumns(table, path=self.path)
+                table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
+                count = 0
+            else:
+                break
+        if count:
+            yield BatchColumns(table[:, :count], path=self.path)
+        self.end = log_file.segment_end(self._source, position, path=self.path, end=window.end)
+
+
+def kernel_bytes(data: npt.NDArray[np.uint8], *, compiled: bool) -> Any:
+    """Bytes as the kernels want them: plain Python counts with ints, which a memoryview gives."""
+    return data if compiled else memoryview(data)

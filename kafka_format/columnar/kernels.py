@@ -1,0 +1,633 @@
+"""Loops over bytes, one source for two ways to run.
+
+Every function marked `@kernel` is plain Python over a memoryview. `load` gives the functions as they
+are, or compiled by numba over arrays: same answers, 30 to 50 times faster. To stay true in both:
+
+- bytes are read by index only, and give an int either way;
+- arithmetic that may leave 64 bits goes through `wrap`, which compiled code needs not;
+- output is written into arrays that the caller allocated, sized from bytes that are there, never from
+  a length that a file claims.
+
+A kernel decides only whether a batch is sound. Where it is not, the row decoder is asked again, and
+says where, found and expected: one wording, one truth.
+
+    table    int64[field, batch]   the header of each batch (HEADER_FIELDS)
+    longs    int64[field, record]  LONG_FIELDS
+    ints     int32[field, record]  INT_FIELDS
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from kafka_format.columnar import native
+from kafka_format.columnar.native import crc32_range, crc32c_range, lz4_block
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+# Rows of the header table.
+POSITION = 0
+BASE_OFFSET = 1  # of a legacy wrapper: the offset of its last record
+SIZE_IN_BYTES = 2
+PARTITION_LEADER_EPOCH = 3
+MAGIC = 4
+CRC = 5
+ATTRIBUTES = 6
+LAST_OFFSET_DELTA = 7
+BASE_TIMESTAMP = 8
+MAX_TIMESTAMP = 9
+PRODUCER_ID = 10
+PRODUCER_EPOCH = 11
+BASE_SEQUENCE = 12
+RECORD_COUNT = 13
+HEADER_FIELDS = 14
+
+# Rows of the record columns.
+OFFSET = 0
+TIMESTAMP = 1
+KEY_POSITION = 2
+VALUE_POSITION = 3
+HEADERS_POSITION = 4
+RECORD_POSITION = 5
+LONG_FIELDS = 6
+KEY_LENGTH = 0  # -1 is null
+VALUE_LENGTH = 1  # -1 is null
+HEADERS_COUNT = 2
+SEQUENCE = 3
+BATCH = 4
+RECORD_ATTRIBUTES = 5
+INT_FIELDS = 6
+
+# Rows of the header columns (those of a record).
+HEADER_KEY_POSITION = 0
+HEADER_VALUE_POSITION = 1
+HEADER_LONG_FIELDS = 2
+HEADER_RECORD = 0
+HEADER_KEY_LENGTH = 1
+HEADER_VALUE_LENGTH = 2
+HEADER_INT_FIELDS = 3
+
+# Why `read_headers` stopped.
+TABLE_FULL = 0
+NEED_BYTES = 1
+END_OF_FILE = 2
+TORN_BATCH = 3
+SIZE_TOO_SMALL = 4
+
+LOG_OVERHEAD = 12  # offset and size, before what size counts
+UP_TO_MAGIC = 17
+RECORD_BATCH_OVERHEAD = 61
+RECORD_OVERHEAD_V0 = 14
+RECORD_OVERHEAD_V1 = 22
+SMALLEST_RECORD = 7  # length, attributes, two deltas, two null lengths, no headers: a byte each
+
+CODEC_MASK = 7
+LZ4 = 3
+LZ4_BLOCK = 65536
+LZ4_STORED = 0x8000_0000
+LOG_APPEND_TIME = 8
+
+_KERNELS: list[FunctionType] = []
+
+# What a kernel links to; where it cannot be linked, the kernel runs as plain Python.
+_NEEDS = {
+    "checksum_ranges": "crc32c_range",
+    "unpack_lz4": "lz4_block",
+    "unpack_batches": "lz4_block",
+}
+
+
+def kernel(function: F) -> F:
+    """Mark a function for compilation; uncompiled it stays what it is."""
+    _KERNELS.append(function)  # type: ignore[arg-type]
+    return function
+
+
+@cache
+def load(*, compiled: bool) -> SimpleNamespace:
+    """All kernels by name, as plain Python or compiled (and cached on disk) by numba."""
+    if not compiled:
+        return SimpleNamespace(**{function.__name__: function for function in _KERNELS})
+    import numba
+
+    linked = native.compiled_functions()
+    # Compiled integers wrap by themselves, so there the step is left out.
+    names = {**globals(), **linked, "wrap": numba.njit(_as_is, cache=True, inline="always")}
+    for function in _KERNELS:
+        if _NEEDS.get(function.__name__, "wrap") in {*linked, "wrap"}:
+            twin = FunctionType(function.__code__, names, function.__name__)
+            twin.__module__ = __name__
+            names[function.__name__] = numba.njit(twin, cache=True, nogil=True)
+    return SimpleNamespace(**{function.__name__: names[function.__name__] for function in _KERNELS})
+
+
+@cache
+def can_compile() -> bool:
+    """Whether numba is there and not switched off by KAFKA_FORENSICS_NUMBA=0."""
+    wanted = os.environ.get("KAFKA_FORENSICS_NUMBA", "1") != "0"
+    return wanted and importlib.util.find_spec("numba") is not None
+
+
+def _as_is(value: int) -> int:
+    return value
+
+
+def wrap(value: int) -> int:
+    """A sum as Java's long holds it."""
+    return (value + 0x8000_0000_0000_0000) % 0x1_0000_0000_0000_0000 - 0x8000_0000_0000_0000
+
+
+@kernel
+def byte(data: Any, at: int) -> int:
+    """A byte as a signed integer: numba makes arithmetic of mixed signs floating-point."""
+    return data[at] + 0  # type: ignore[no-any-return]
+
+
+@kernel
+def int16(data: Any, at: int) -> int:
+    value = byte(data, at) << 8 | byte(data, at + 1)
+    return value - 0x1_0000 if value >= 0x8000 else value
+
+
+@kernel
+def uint32(data: Any, at: int) -> int:
+    return (
+        byte(data, at) << 24
+        | byte(data, at + 1) << 16
+        | byte(data, at + 2) << 8
+        | byte(data, at + 3)
+    )
+
+
+@kernel
+def int32(data: Any, at: int) -> int:
+    value = uint32(data, at)
+    return value - 0x1_0000_0000 if value >= 0x8000_0000 else value
+
+
+@kernel
+def int64(data: Any, at: int) -> int:
+    return int32(data, at) * 0x1_0000_0000 + uint32(data, at + 4)
+
+
+@kernel
+def varint(data: Any, at: int, end: int) -> tuple[int, int]:
+    """A zig-zag integer of 32 bits and the position after it, -1 if it is not whole."""
+    if at < end and data[at] < 0x80:
+        value = byte(data, at)
+        return (value >> 1) ^ -(value & 1), at + 1
+    value = 0
+    shift = 0
+    while at < end and shift < 35:
+        group = byte(data, at)
+        at += 1
+        value |= (group & 0x7F) << shift
+        if group < 0x80:
+            value &= 0xFFFF_FFFF
+            return (value >> 1) ^ -(value & 1), at
+        shift += 7
+    return 0, -1
+
+
+@kernel
+def varlong(data: Any, at: int, end: int) -> tuple[int, int]:
+    """A zig-zag integer of 64 bits and the position after it, -1 if it is not whole."""
+    value = 0
+    shift = 0
+    while at < end and shift < 70:
+        group = byte(data, at)
+        at += 1
+        if shift == 63:
+            value |= (group & 1) << 63  # the rest lies beyond 64 bits
+        else:
+            value |= (group & 0x7F) << shift
+        if group < 0x80:
+            return ((value >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(value & 1), at
+        shift += 7
+    return 0, -1
+
+
+@kernel
+def add_sequence(sequence: int, increment: int) -> int:
+    """DefaultRecordBatch.incrementSequence, with what its int arithmetic does to a negative step."""
+    total = sequence + increment
+    if total > 0x7FFF_FFFF or increment < 0:
+        total -= 0x8000_0000
+    return total + 0x1_0000_0000 if total < -0x8000_0000 else total
+
+
+@kernel
+def read_headers(
+    data: Any, base: int, at: int, filled: int, end: int, table: Any, count: int
+) -> tuple[int, int, int]:
+    """Batch headers from `at` on, as FileLogInputStream walks them; record bytes stay unread.
+
+    `data` holds the file from position `base`; `filled` bytes of it are there, and the file ends at
+    `end`, both counted in `data`. Returns (batches in the table, where the walk stands, why).
+    """
+    while True:
+        if at >= end - UP_TO_MAGIC:
+            return count, at, END_OF_FILE
+        if at + UP_TO_MAGIC > filled:
+            return count, at, NEED_BYTES
+        size = int32(data, at + 8)
+        if size < RECORD_OVERHEAD_V0:
+            return count, at, SIZE_TOO_SMALL
+        if at > end - LOG_OVERHEAD - size:
+            return count, at, TORN_BATCH
+        size += LOG_OVERHEAD
+        if at + min(size, RECORD_BATCH_OVERHEAD) > filled:
+            return count, at, NEED_BYTES
+        if count == table.shape[1]:
+            return count, at, TABLE_FULL
+        table[POSITION, count] = base + at
+        table[BASE_OFFSET, count] = int64(data, at)
+        table[SIZE_IN_BYTES, count] = size
+        magic = byte(data, at + 16)
+        if magic >= 0x80:
+            magic -= 0x100
+        table[MAGIC, count] = magic
+        if magic >= 2 and size >= RECORD_BATCH_OVERHEAD:
+            table[PARTITION_LEADER_EPOCH, count] = int32(data, at + 12)
+            table[CRC, count] = uint32(data, at + 17)
+            table[ATTRIBUTES, count] = int16(data, at + 21)
+            table[LAST_OFFSET_DELTA, count] = int32(data, at + 23)
+            table[BASE_TIMESTAMP, count] = int64(data, at + 27)
+            table[MAX_TIMESTAMP, count] = int64(data, at + 35)
+            table[PRODUCER_ID, count] = int64(data, at + 43)
+            table[PRODUCER_EPOCH, count] = int16(data, at + 51)
+            table[BASE_SEQUENCE, count] = int32(data, at + 53)
+            table[RECORD_COUNT, count] = int32(data, at + 57)
+        else:
+            read_short_header(data, at, size, magic, table, count)
+        count += 1
+        at += size
+
+
+@kernel
+def read_short_header(
+    data: Any, at: int, size: int, magic: int, table: Any, count: int
+) -> None:
+    """A legacy message, or a batch too small to hold its header: what is not there is -1."""
+    for field in range(PARTITION_LEADER_EPOCH, HEADER_FIELDS):
+        if field != MAGIC:
+            table[field, count] = -1
+    table[LAST_OFFSET_DELTA, count] = 0
+    table[ATTRIBUTES, count] = 0
+    if magic >= 2:
+        return
+    table[CRC, count] = uint32(data, at + 12)
+    table[ATTRIBUTES, count] = byte(data, at + 17)
+    if magic == 1 and size >= LOG_OVERHEAD + RECORD_OVERHEAD_V1:
+        table[BASE_TIMESTAMP, count] = int64(data, at + 18)
+        table[MAX_TIMESTAMP, count] = int64(data, at + 18)
+
+
+@kernel
+def checksum_ranges(data: Any, starts: Any, ends: Any, out: Any) -> None:
+    """CRC-32C of each range of `data`."""
+    for i in range(len(starts)):
+        out[i] = crc32c_range(data, starts[i], ends[i])
+
+
+@kernel
+def crc32_ranges(data: Any, starts: Any, ends: Any, out: Any) -> None:
+    """CRC-32 (that of magic 0 and 1) of each range of `data`."""
+    for i in range(len(starts)):
+        out[i] = crc32_range(data, starts[i], ends[i])
+
+
+@kernel
+def lz4_size(data: Any, at: int) -> int:
+    """Bytes of a block: little-endian; the top bit, which says stored, left out."""
+    return (
+        byte(data, at)
+        | byte(data, at + 1) << 8
+        | byte(data, at + 2) << 16
+        | (byte(data, at + 3) & 0x7F) << 24
+    )
+
+
+@kernel
+def lz4_blocks(data: Any, at: int, end: int) -> int:
+    """How many blocks a frame of Kafka's own kind has; -1 if it is of another kind."""
+    if end - at < 11 or uint32(data, at) != 0x0422_4D18 or uint32(data, at + 3) & 0xFFFFFF != 0x604082:
+        return -1
+    at += 7
+    blocks = 0
+    while end - at >= 4:
+        size = lz4_size(data, at)
+        at += 4
+        if size == 0:
+            return blocks if at == end and data[at - 1] == 0 else -1
+        if size > LZ4_BLOCK or size > end - at:
+            return -1
+        at += size
+        blocks += 1
+    return -1
+
+
+@kernel
+def unpack_lz4(data: Any, at: int, blocks: int, out: Any, start: int) -> int:
+    """Decompress a frame that `lz4_blocks` counted; the position after it in `out`, or -1."""
+    at += 7
+    for _ in range(blocks):
+        size = lz4_size(data, at)
+        stored = data[at + 3] >= 0x80
+        at += 4
+        if stored:
+            out[start : start + size] = data[at : at + size]
+            written = size
+        else:
+            written = lz4_block(data, at, at + size, out, start, LZ4_BLOCK) + 0
+            if written < 0:
+                return -1
+        at += size
+        start += written
+    return start
+
+
+@kernel
+def unpack_batches(
+    data: Any, table: Any, base: int, first: int, last: int, sound: Any, out: Any, at: int,
+    starts: Any, ends: Any,
+) -> tuple[int, int]:
+    """Copy or decompress payloads of magic-2 batches into `out` from `at` on.
+
+    Passes over what is not sound. Stops before the first batch that it has no room for or that needs
+    another reader (another codec, a frame of another kind, damage): the caller looks at that one.
+    Returns (that batch, the position reached in `out`).
+    """
+    room = len(out)
+    for batch in range(first, last):
+        if not sound[batch]:
+            continue
+        start = table[POSITION, batch] - base + RECORD_BATCH_OVERHEAD
+        end = table[POSITION, batch] - base + table[SIZE_IN_BYTES, batch]
+        codec = table[ATTRIBUTES, batch] & CODEC_MASK
+        if codec == 0:
+            reached = at + end - start
+            if reached > room:
+                return batch, at
+            out[at:reached] = data[start:end]
+        elif codec == LZ4:
+            blocks = lz4_blocks(data, start, end)
+            if blocks < 0 or blocks * LZ4_BLOCK > room - at:
+                return batch, at
+            reached = unpack_lz4(data, start, blocks, out, at)
+            if reached < 0:
+                return batch, at
+        else:
+            return batch, at
+        starts[batch] = at
+        ends[batch] = reached
+        at = reached
+    return last, at
+
+
+@kernel
+def decode_records(
+    data: Any, table: Any, starts: Any, ends: Any, first: int, last: int, longs: Any, ints: Any,
+    counts: Any, row: int,
+) -> int:
+    """The records of magic-2 batches first..last, whose plain payloads lie in `data`.
+
+    `counts[batch]` becomes the number of its records, or -1 where the batch is not sound (then it
+    has no rows). A start below 0 passes over a batch. Returns the next free row.
+    """
+    for batch in range(first, last):
+        if starts[batch] < 0:
+            continue
+        done = decode_batch_records(
+            data, table, starts[batch] + 0, ends[batch] + 0, batch, longs, ints, row
+        )
+        if done < 0:
+            counts[batch] = -1
+        else:
+            counts[batch] = done - row
+            row = done
+    return row
+
+
+@kernel
+def decode_batch_records(
+    data: Any, table: Any, at: int, end: int, batch: int, longs: Any, ints: Any, row: int
+) -> int:
+    """The records of one batch from `row` on; the row after them, or -1 if it is not sound."""
+    count = table[RECORD_COUNT, batch] + 0
+    if count == 0:
+        return row  # Kafka looks no further either
+    if count < 0 or count > (end - at) // SMALLEST_RECORD:
+        return -1
+    base_offset = int(table[BASE_OFFSET, batch])
+    base_sequence = int(table[BASE_SEQUENCE, batch])
+    append_time = (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
+    base_timestamp = int(table[BASE_TIMESTAMP, batch])
+    max_timestamp = int(table[MAX_TIMESTAMP, batch])
+    for _ in range(count):
+        longs[RECORD_POSITION, row] = at
+        length, at = varint(data, at, end)
+        if at < 0 or length < 1 or length > end - at:
+            return -1
+        record_end = at + length
+        attributes = byte(data, at)
+        ints[RECORD_ATTRIBUTES, row] = attributes - 0x100 if attributes > 0x7F else attributes
+        timestamp_delta, at = varlong(data, at + 1, record_end)
+        if at < 0:
+            return -1
+        offset_delta, at = varint(data, at, record_end)
+        if at < 0:
+            return -1
+        longs[OFFSET, row] = wrap(base_offset + offset_delta)
+        if append_time:
+            longs[TIMESTAMP, row] = max_timestamp
+        else:
+            longs[TIMESTAMP, row] = wrap(base_timestamp + timestamp_delta)
+        if base_sequence >= 0:
+            ints[SEQUENCE, row] = add_sequence(base_sequence, offset_delta)
+        else:
+            ints[SEQUENCE, row] = -1
+        ints[BATCH, row] = batch
+        length, at = varint(data, at, record_end)
+        if at < 0 or length > record_end - at:
+            return -1
+        longs[KEY_POSITION, row] = at
+        ints[KEY_LENGTH, row] = max(length, -1)
+        at += max(length, 0)
+        length, at = varint(data, at, record_end)
+        if at < 0 or length > record_end - at:
+            return -1
+        longs[VALUE_POSITION, row] = at
+        ints[VALUE_LENGTH, row] = max(length, -1)
+        at += max(length, 0)
+        headers, at = varint(data, at, record_end)
+        if at < 0 or headers < 0 or headers > record_end - at:
+            return -1
+        longs[HEADERS_POSITION, row] = at
+        ints[HEADERS_COUNT, row] = headers
+        for _ in range(headers):
+            length, at = varint(data, at, record_end)
+            if at < 0 or length < 0 or length > record_end - at:
+                return -1
+            length, at = varint(data, at + length, record_end)
+            if at < 0 or length > record_end - at:
+                return -1
+            at += max(length, 0)
+        if at != record_end:
+            return -1
+        row += 1
+    return row if at == end else -1
+
+
+@kernel
+def decode_headers(data: Any, longs: Any, ints: Any, header_longs: Any, header_ints: Any) -> None:
+    """The headers of decoded records, one row each; the records were sound, so these are."""
+    row = 0
+    end = len(data)
+    for record in range(longs.shape[1]):
+        at = longs[HEADERS_POSITION, record] + 0
+        for _ in range(ints[HEADERS_COUNT, record]):
+            length, at = varint(data, at, end)
+            header_ints[HEADER_RECORD, row] = record
+            header_ints[HEADER_KEY_LENGTH, row] = length
+            header_longs[HEADER_KEY_POSITION, row] = at
+            length, at = varint(data, at + length, end)
+            header_ints[HEADER_VALUE_LENGTH, row] = max(length, -1)
+            header_longs[HEADER_VALUE_POSITION, row] = at
+            at += max(length, 0)
+            row += 1
+
+
+@kernel
+def count_entries(data: Any, at: int, end: int) -> int:
+    """Messages inside a legacy wrapper's plain value; -1 if they do not fill it exactly."""
+    count = 0
+    while at < end:
+        if end - at < LOG_OVERHEAD + RECORD_OVERHEAD_V0:
+            return -1
+        size = int32(data, at + 8)
+        if size < RECORD_OVERHEAD_V0 or size > end - at - LOG_OVERHEAD:
+            return -1
+        at += LOG_OVERHEAD + size
+        count += 1
+    return count
+
+
+@kernel
+def decode_message(
+    data: Any, at: int, batch: int, longs: Any, ints: Any, row: int
+) -> int:
+    """One legacy message into a row: its end, or -1 if its lengths do not fit."""
+    end = at + LOG_OVERHEAD + int32(data, at + 8)
+    longs[RECORD_POSITION, row] = at
+    longs[OFFSET, row] = int64(data, at)
+    magic = data[at + 16]
+    attributes = byte(data, at + 17)
+    ints[RECORD_ATTRIBUTES, row] = attributes - 0x100 if attributes > 0x7F else attributes
+    at += 18
+    longs[TIMESTAMP, row] = -1
+    if magic == 1:
+        if end - at < 16:
+            return -1
+        longs[TIMESTAMP, row] = int64(data, at)
+        at += 8
+    ints[SEQUENCE, row] = -1
+    ints[BATCH, row] = batch
+    ints[HEADERS_COUNT, row] = 0
+    length = int32(data, at)
+    at += 4
+    if length > end - at - 4:
+        return -1
+    longs[KEY_POSITION, row] = at
+    ints[KEY_LENGTH, row] = max(length, -1)
+    at += max(length, 0)
+    length = int32(data, at)
+    at += 4
+    if length > end - at:
+        return -1
+    longs[VALUE_POSITION, row] = at
+    ints[VALUE_LENGTH, row] = max(length, -1)
+    longs[HEADERS_POSITION, row] = at + max(length, 0)
+    return end
+
+
+@kernel
+def decode_wrapper(
+    data: Any, at: int, end: int, table: Any, batch: int, longs: Any, ints: Any, row: int
+) -> int:
+    """The messages of a legacy wrapper, its plain value at [at, end); the row after them, or -1."""
+    first = row
+    relative = table[MAGIC, batch] == 1
+    append_time = relative and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
+    while at < end:
+        magic = data[at + 16]
+        if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
+            return -1
+        at = decode_message(data, at, batch, longs, ints, row)
+        if at < 0:
+            return -1
+        if append_time and magic == 1:
+            longs[TIMESTAMP, row] = table[MAX_TIMESTAMP, batch]
+        row += 1
+    if row == first:
+        return -1
+    if relative:
+        last = longs[OFFSET, row - 1] + 0
+        wrapper_offset = int(table[BASE_OFFSET, batch])
+        if wrapper_offset == 0:  # librdkafka left it unset
+            last = 0
+        elif wrapper_offset < last:
+            return -1
+        for record in range(first, row):
+            longs[OFFSET, record] = wrap(int(longs[OFFSET, record]) + wrapper_offset - int(last))
+    return row
+
+
+@kernel
+def count_messages(
+    data: Any, table: Any, starts: Any, ends: Any, first: int, last: int, counts: Any
+) -> int:
+    """How many records legacy batches first..last hold: 1, or as many as lie in a wrapper."""
+    total = 0
+    for batch in range(first, last):
+        counts[batch] = 0
+        if starts[batch] < 0:
+            continue
+        if (table[ATTRIBUTES, batch] & CODEC_MASK) == 0:
+            counts[batch] = 1
+        else:
+            counts[batch] = count_entries(data, starts[batch] + 0, ends[batch] + 0)
+        if counts[batch] > 0:
+            total += counts[batch]
+    return total
+
+
+@kernel
+def decode_messages(
+    data: Any, table: Any, starts: Any, ends: Any, first: int, last: int, longs: Any, ints: Any,
+    counts: Any, row: int,
+) -> int:
+    """As decode_records, for magic 0 and 1: `counts` comes in as count_messages left it."""
+    for batch in range(first, last):
+        if starts[batch] < 0 or counts[batch] < 0:
+            continue
+        if (table[ATTRIBUTES, batch] & CODEC_MASK) == 0:
+            done = row + 1
+            if decode_message(data, starts[batch] + 0, batch, longs, ints, row) < 0:
+                done = -1
+        else:
+            done = decode_wrapper(
+                data, starts[batch] + 0, ends[batch] + 0, table, batch, longs, ints, row
+            )
+        if done < 0:
+            counts[batch] = -1
+        else:
+            row = done
+    return row

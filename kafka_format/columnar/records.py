@@ -1,0 +1,342 @@
+"""Records as columns: where each key and value lies, millions of records a second.
+
+A segment is read in pieces. Within a piece, batches that need no decompression are decoded where
+they lie; if any needs it, the payloads of its neighbours move with it into one arena, so that the
+positions of a piece point into one array. Memory is bounded by a chunk of the file and of the arena,
+or by the largest batch, whichever is more.
+
+Null has length -1, empty has length 0. A batch that is not sound has no rows here; its FormatError,
+with position, is in `damage`, worded by the row decoder.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import numpy as np
+
+from kafka_format import log_file
+from kafka_format.columnar import kernels as k
+from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
+from kafka_format.columnar.window import CHUNK_BYTES, readonly
+from kafka_format.compression import Codec, decompress
+from kafka_format.errors import MEMORY, FormatError, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from kafka_format.log_file import SegmentEnd
+    from kafka_format.primitives import Buffer
+
+    Int64s = npt.NDArray[np.int64]
+    Int32s = npt.NDArray[np.int32]
+    Uint8s = npt.NDArray[np.uint8]
+
+ARENA_BYTES = 8 * 1024 * 1024
+
+
+class Damage(NamedTuple):
+    """A batch, by its place among the piece's batches, and what is wrong with it."""
+
+    batch: int
+    error: FormatError
+
+
+class HeaderColumns(NamedTuple):
+    """Headers of records, in order: `record` is the row of the record that has it."""
+
+    record: Int32s
+    key_position: Int64s
+    key_length: Int32s
+    value_position: Int64s
+    value_length: Int32s  # -1 is null
+
+
+class RecordColumns:
+    """Records of consecutive batches. `data` and the columns are good until the next are asked."""
+
+    __slots__ = ("_compiled", "_ints", "_longs", "batches", "damage", "data")
+
+    def __init__(
+        self,
+        data: Uint8s,
+        batches: BatchColumns,
+        longs: Int64s,
+        ints: Int32s,
+        damage: list[Damage],
+        *,
+        compiled: bool,
+    ) -> None:
+        self.data = data
+        self.batches = batches
+        self.damage = damage
+        self._longs = longs
+        self._ints = ints
+        self._compiled = compiled
+
+    def __len__(self) -> int:
+        return self._longs.shape[1]
+
+    def __repr__(self) -> str:
+        return f"RecordColumns({len(self)} records, {len(self.damage)} damaged, of {self.batches!r})"
+
+    offset = property(lambda self: self._longs[k.OFFSET])
+    timestamp = property(lambda self: self._longs[k.TIMESTAMP])
+    key_position = property(lambda self: self._longs[k.KEY_POSITION])
+    value_position = property(lambda self: self._longs[k.VALUE_POSITION])
+    headers_position = property(lambda self: self._longs[k.HEADERS_POSITION])
+    record_position = property(lambda self: self._longs[k.RECORD_POSITION])
+    key_length = property(lambda self: self._ints[k.KEY_LENGTH])
+    value_length = property(lambda self: self._ints[k.VALUE_LENGTH])
+    headers_count = property(lambda self: self._ints[k.HEADERS_COUNT])
+    sequence = property(lambda self: self._ints[k.SEQUENCE])
+    batch = property(lambda self: self._ints[k.BATCH])
+    attributes = property(lambda self: self._ints[k.RECORD_ATTRIBUTES])
+
+    def headers(self) -> HeaderColumns:
+        count = int(self.headers_count.sum())
+        longs = np.empty((k.HEADER_LONG_FIELDS, count), np.int64)
+        ints = np.empty((k.HEADER_INT_FIELDS, count), np.int32)
+        data = kernel_bytes(self.data, compiled=self._compiled)
+        k.load(compiled=self._compiled).decode_headers(data, self._longs, self._ints, longs, ints)
+        return HeaderColumns(
+            ints[k.HEADER_RECORD],
+            longs[k.HEADER_KEY_POSITION],
+            ints[k.HEADER_KEY_LENGTH],
+            longs[k.HEADER_VALUE_POSITION],
+            ints[k.HEADER_VALUE_LENGTH],
+        )
+
+    def key(self, row: int) -> bytes | None:
+        return self._bytes(int(self.key_position[row]), int(self.key_length[row]))
+
+    def value(self, row: int) -> bytes | None:
+        return self._bytes(int(self.value_position[row]), int(self.value_length[row]))
+
+    def _bytes(self, position: int, length: int) -> bytes | None:
+        return None if length < 0 else self.data[position : position + length].tobytes()
+
+
+class RecordScan:
+    """All records of a segment, in pieces, in file order; `end` tells afterwards how it ends."""
+
+    def __init__(
+        self,
+        source: BinaryIO | Buffer,
+        *,
+        path: str = MEMORY,
+        start: int = 0,
+        end: int | None = None,
+        verify: bool = True,
+        chunk_bytes: int = CHUNK_BYTES,
+        arena_bytes: int = ARENA_BYTES,
+        decompressed_limit: int | None = None,
+        compiled: bool | None = None,
+    ) -> None:
+        self._scan = BatchScan(
+            source,
+            path=path,
+            start=start,
+            end=end,
+            verify=verify,
+            chunk_bytes=chunk_bytes,
+            compiled=compiled,
+        )
+        self.path = path
+        self.compiled = self._scan.compiled
+        self._limit = decompressed_limit
+        self._arena_bytes = max(arena_bytes, 2 * k.LZ4_BLOCK)
+        self._arena: Uint8s | None = None
+        self._kernels = k.load(compiled=self.compiled)
+
+    @property
+    def end(self) -> SegmentEnd | None:
+        return self._scan.end
+
+    def __iter__(self) -> Iterator[RecordColumns]:
+        for piece in self._scan.pieces():
+            for run in _runs(piece):
+                yield from self._decode_run(run)
+
+    def _decode_run(self, run: Piece) -> Iterator[RecordColumns]:
+        """A run is of one kind: legacy or not."""
+        damage = self._damaged(run)
+        sound = np.ones(len(run.batches), np.bool_)
+        sound[list(damage)] = False
+        if not run.batches.codec[sound].any():
+            start = run.batches.position - run.base
+            skip = 0 if run.batches.is_legacy[0] else k.RECORD_BATCH_OVERHEAD
+            starts = np.where(sound, start + skip, -1)
+            ends = start + run.batches.size_in_bytes
+            yield self._columns(run, run.data, slice(0, len(sound)), starts, ends, damage)
+        else:
+            yield from self._decode_packed(run, sound, damage)
+
+    def _decode_packed(
+        self, run: Piece, sound: npt.NDArray[np.bool_], damage: dict[int, FormatError]
+    ) -> Iterator[RecordColumns]:
+        """Through the arena, which is handed on and begun anew whenever it is full."""
+        total = len(run.batches)
+        first = 0
+        while first < total:
+            arena = self._arena_of(self._arena_bytes)
+            starts = np.full(total, -1, np.int64)
+            ends = np.zeros(total, np.int64)
+            reached, at = first, 0
+            while reached < total:
+                reached, at = self._unpack(run, reached, sound, arena, at, starts, ends)
+                if reached == total:
+                    break
+                plain = self._decompress(run, reached, damage)
+                if plain is None:
+                    sound[reached] = False
+                elif at + len(plain) <= len(arena):
+                    arena[at : at + len(plain)] = plain
+                    starts[reached], ends[reached] = at, at + len(plain)
+                    at += len(plain)
+                elif at > 0:
+                    break  # the arena is full: hand on what it holds, then come back to this batch
+                else:
+                    arena = plain  # larger than the arena by itself
+                    starts[reached], ends[reached] = 0, len(plain)
+                    reached += 1
+                    break
+                reached += 1
+            piece = slice(first, reached)
+            yield self._columns(run, arena, piece, starts[piece], ends[piece], damage)
+            first = reached
+
+    def _arena_of(self, size: int) -> Uint8s:
+        if self._arena is None:
+            self._arena = np.empty(size, np.uint8)
+        return self._arena
+
+    def _unpack(
+        self,
+        run: Piece,
+        first: int,
+        sound: npt.NDArray[np.bool_],
+        arena: Uint8s,
+        at: int,
+        starts: Int64s,
+        ends: Int64s,
+    ) -> tuple[int, int]:
+        """What a kernel can unpack without asking us; legacy wrappers it leaves to us."""
+        if run.batches.is_legacy[0]:
+            return first, at
+        data = kernel_bytes(run.data, compiled=self.compiled)
+        reached, at = self._kernels.unpack_batches(
+            data, run.batches.table, run.base, first, len(sound), sound, arena, at, starts, ends
+        )
+        return int(reached), int(at)
+
+    def _decompress(self, run: Piece, batch: int, damage: dict[int, FormatError]) -> Uint8s | None:
+        """The payload of one batch (of a plain legacy message: the message) by the row codecs."""
+        if batch in damage:
+            return None
+        table = run.batches.table
+        start = int(table[k.POSITION, batch]) - run.base
+        end = start + int(table[k.SIZE_IN_BYTES, batch])
+        codec = Codec(int(table[k.ATTRIBUTES, batch]) & k.CODEC_MASK)
+        magic = int(table[k.MAGIC, batch])
+        if magic >= 2:
+            start += k.RECORD_BATCH_OVERHEAD
+        elif codec is Codec.NONE:
+            return run.data[start:end]
+        else:
+            start, end = _wrapper_value(run.data, start, end, magic)
+        try:
+            plain = decompress(codec, run.data[start:end].data, magic=magic, limit=self._limit)
+        except FormatError:
+            damage[batch] = self._ask_row_decoder(run, batch)
+            return None
+        return np.frombuffer(plain, np.uint8)
+
+    def _columns(
+        self,
+        run: Piece,
+        data: Uint8s,
+        which: slice,
+        starts: Int64s,
+        ends: Int64s,
+        damage: dict[int, FormatError],
+    ) -> RecordColumns:
+        """Decode the batches `which` of a run, whose plain payloads lie in `data`."""
+        batches = run.batches[which]
+        table = batches.table
+        counts = np.zeros(len(batches), np.int64)
+        source = kernel_bytes(readonly(data), compiled=self.compiled)
+        arguments = (source, table, starts, ends, 0, len(batches))
+        if batches.is_legacy[0]:
+            decode, room = self._kernels.decode_messages, self._kernels.count_messages
+            capacity = int(room(*arguments, counts))
+        else:
+            decode = self._kernels.decode_records
+            capacity = _record_capacity(table, starts, ends)
+        longs = np.empty((k.LONG_FIELDS, capacity), np.int64)
+        ints = np.empty((k.INT_FIELDS, capacity), np.int32)
+        rows = int(decode(*arguments, longs, ints, counts, 0))
+        for batch in np.flatnonzero(counts < 0).tolist():
+            damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)
+        found = [
+            Damage(batch - which.start, damage[batch])
+            for batch in sorted(damage)
+            if which.start <= batch < which.stop
+        ]
+        return RecordColumns(
+            data, batches, longs[:, :rows], ints[:, :rows], found, compiled=self.compiled
+        )
+
+    def _damaged(self, run: Piece) -> dict[int, FormatError]:
+        """Batches that need not be decoded to be known as damaged."""
+        batches = run.batches
+        sound = batches.is_whole if batches.computed_crc is None else batches.is_valid
+        sound = sound & (batches.magic >= 0) & (batches.magic <= 2)
+        largest = np.where(batches.is_legacy, Codec.LZ4, Codec.ZSTD)
+        sound &= batches.codec <= largest
+        return {
+            batch: self._ask_row_decoder(run, batch) for batch in np.flatnonzero(~sound).tolist()
+        }
+
+    def _ask_row_decoder(self, run: Piece, batch: int) -> FormatError:
+        """What the row decoder says about a batch that a kernel refused."""
+        position = int(run.batches.position[batch])
+        start = position - run.base
+        raw = run.data[start : start + int(run.batches.size_in_bytes[batch])].tobytes()
+        try:
+            decoded = log_file.decode_entry(raw)
+            if run.batches.computed_crc is not None:
+                decoded.ensure_valid()
+            decoded.records(limit=self._limit)
+        except FormatError as error:
+            return error.moved(self.path, position)
+        raise AssertionError(f"{Location(self.path, position)}: the row decoder finds no damage")
+
+
+def _runs(piece: Piece) -> Iterator[Piece]:
+    """A piece cut where legacy and magic-2 batches meet."""
+    legacy = piece.batches.is_legacy
+    cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(legacy)]
+    for first, last in zip(cuts, cuts[1:], strict=False):
+        yield piece._replace(batches=piece.batches[first:last])
+
+
+def _record_capacity(table: Int64s, starts: Int64s, ends: Int64s) -> int:
+    """Rows that sound batches can fill: what they claim, where their bytes could hold as many."""
+    count = np.where(starts < 0, 0, table[k.RECORD_COUNT])
+    possible = (count >= 0) & (count <= (ends - starts) // k.SMALLEST_RECORD)
+    return int(count[possible].sum())
+
+
+def _wrapper_value(data: Uint8s, start: int, end: int, magic: int) -> tuple[int, int]:
+    """Where the compressed value of a legacy wrapper lies; nowhere if its lengths do not fit."""
+    view = memoryview(data)
+    at = start + k.LOG_OVERHEAD + (6 if magic == 0 else 14)
+    for _ in ("key", "value"):
+        if at + 4 > end:
+            return end, end
+        length = max(k.int32(view, at), 0)
+        start, at = at + 4, at + 4 + length
+    return (start, at) if at <= end else (end, end)
