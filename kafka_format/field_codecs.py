@@ -1,0 +1,402 @@
+"""How the values of one field pass to and from bytes and JSON, for kafka_format.message.
+
+The errors say what was found and expected; each also carries, as a note, the text of the exception
+that Kafka's own reader throws on the same bytes, for those who print what Kafka prints.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import struct
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from kafka_format.errors import (
+    MEMORY,
+    CorruptError,
+    FormatError,
+    Location,
+    MalformedRecordError,
+    TruncatedError,
+)
+from kafka_format.primitives import read_unsigned_varint, write_unsigned_varint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+_MAX_STRING = 0x7FFF
+_INT_MAX = 0x7FFF_FFFF
+_INT_MIN = -0x8000_0000
+
+NUMBERS: Final = {
+    "int8": struct.Struct(">b"),
+    "int16": struct.Struct(">h"),
+    "uint16": struct.Struct(">H"),
+    "int32": struct.Struct(">i"),
+    "int64": struct.Struct(">q"),
+    "float64": struct.Struct(">d"),
+}
+
+
+class Codec(NamedTuple):
+    """How values of one field pass to and from bytes and JSON. `read` returns the next position."""
+
+    read: Callable[[bytes, int], tuple[Any, int]]
+    write: Callable[[bytearray, Any], None]
+    to_json: Callable[[Any], Any]
+    from_json: Callable[[Any], Any]
+    build: Callable[[Any], Any]  # of what a caller of `Schema.new` may give
+
+
+class Label(NamedTuple):
+    """A field in messages: ours says which struct's it is, Kafka's says the name alone."""
+
+    owner: str
+    kafka: str
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.kafka}"
+
+    def element(self) -> Label:
+        return Label(self.owner, f"{self.kafka} element")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def number_codec(label: Label, type_: str) -> Codec:
+    layout = NUMBERS[type_]
+    size, unpack_from = layout.size, layout.unpack_from
+
+    def read(data: bytes, position: int) -> tuple[Any, int]:
+        try:
+            return unpack_from(data, position)[0], position + size
+        except struct.error:
+            raise _truncated(data, position, size, label) from None
+
+    def write(out: bytearray, value: Any) -> None:
+        try:
+            out += layout.pack(value)
+        except (struct.error, OverflowError):
+            raise ValueError(f"{label}: {value!r} is not of type {type_}") from None
+
+    def from_json(node: Any) -> Any:
+        wanted = (int, float) if type_ == "float64" else (int,)
+        if isinstance(node, bool) or not isinstance(node, wanted):
+            raise unexpected(label, node, "a number")
+        return float(node) if type_ == "float64" else node
+
+    return Codec(read, write, _same, from_json, _same)
+
+
+def bool_codec(label: Label) -> Codec:
+    def read(data: bytes, position: int) -> tuple[bool, int]:
+        if position >= len(data):
+            raise _truncated(data, position, 1, label)
+        return data[position] != 0, position + 1
+
+    def write(out: bytearray, value: Any) -> None:
+        out.append(1 if value else 0)
+
+    def from_json(node: Any) -> bool:
+        if not isinstance(node, bool):
+            raise unexpected(label, node, "true or false")
+        return node
+
+    return Codec(read, write, _same, from_json, _same)
+
+
+def uuid_codec(label: Label) -> Codec:
+    def read(data: bytes, position: int) -> tuple[str, int]:
+        if len(data) - position < 16:
+            raise _truncated(data, position, 16, label)
+        return uuid_text(data[position : position + 16]), position + 16
+
+    def write(out: bytearray, value: Any) -> None:
+        try:
+            out += uuid_bytes(value)
+        except ValueError as error:
+            raise ValueError(f"{label}: {error}") from None
+
+    def from_json(node: Any) -> str:
+        return uuid_text(uuid_bytes(node))
+
+    return Codec(read, write, _same, from_json, _same)
+
+
+def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
+    read_length, write_length = _lengths(label, flexible=flexible, plain="int16", nullable=nullable)
+
+    def read(data: bytes, position: int) -> tuple[str | None, int]:
+        length, position = read_length(data, position)
+        if length is None:
+            return None, position
+        if length > _MAX_STRING:
+            raise _refused(
+                CorruptError(
+                    Location(MEMORY, position),
+                    f"a string of {length} bytes for {label}",
+                    f"at most {_MAX_STRING}",
+                ),
+                f"string field {label.kafka} had invalid length {length}",
+            )
+        content, position = read_array(data, position, length, str(label))
+        return content.decode("utf-8", "surrogateescape"), position
+
+    def write(out: bytearray, value: Any) -> None:
+        content = None if value is None else encode_text(value)
+        if content is not None and len(content) > _MAX_STRING:
+            raise ValueError(f"{label}: a string of {len(content)} bytes, more than {_MAX_STRING}")
+        write_length(out, content)
+        out += content or b""
+
+    def to_json(value: str | None) -> str | None:
+        return value if value is None or value.isascii() else java_text(value)
+
+    def from_json(node: Any) -> str | None:
+        if not isinstance(node, str) and not (nullable and node is None):
+            raise unexpected(label, node, "a string")
+        return node
+
+    return Codec(read, write, to_json, from_json, _same)
+
+
+def bytes_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
+    read_length, write_length = _lengths(label, flexible=flexible, plain="int32", nullable=nullable)
+
+    def read(data: bytes, position: int) -> tuple[bytes | None, int]:
+        length, position = read_length(data, position)
+        if length is None:
+            return None, position
+        return read_array(data, position, length, str(label))
+
+    def write(out: bytearray, value: Any) -> None:
+        write_length(out, value)
+        out += value or b""
+
+    def to_json(value: bytes | None) -> str | None:
+        return None if value is None else base64.b64encode(value).decode("ascii")
+
+    def from_json(node: Any) -> bytes | None:
+        if nullable and node is None:
+            return None
+        try:
+            return base64.b64decode(node, validate=True)
+        except (ValueError, TypeError):
+            raise unexpected(label, node, "base64") from None
+
+    return Codec(read, write, to_json, from_json, _same)
+
+
+def array_codec(
+    label: Label, element: Codec, type_: str, *, nullable: bool, flexible: bool
+) -> Codec:
+    read_count, write_count = _lengths(label, flexible=flexible, plain="int32", nullable=nullable)
+    number = NUMBERS.get(type_)
+    read_element = element.read
+
+    def read(data: bytes, position: int) -> tuple[tuple[Any, ...] | None, int]:
+        count, position = read_count(data, position)
+        if count is None:
+            return None, position
+        left = len(data) - position
+        if count > left:  # every element takes a byte or more
+            raise _refused(
+                CorruptError(
+                    Location(MEMORY, position),
+                    f"{count} elements of {label} in {left} bytes",
+                    "no more than there are bytes",
+                ),
+                f"Tried to allocate a collection of size {count}, "
+                f"but there are only {left} bytes remaining.",
+            )
+        if number is not None and count * number.size <= left:
+            end = position + count * number.size
+            return struct.unpack(f">{count}{number.format[1:]}", data[position:end]), end
+        values = []
+        for _ in range(count):
+            value, position = read_element(data, position)
+            values.append(value)
+        return tuple(values), position
+
+    def write(out: bytearray, values: Any) -> None:
+        write_count(out, values)
+        for value in values or ():
+            element.write(out, value)
+
+    def to_json(values: Any) -> list[Any] | None:
+        return None if values is None else [element.to_json(value) for value in values]
+
+    def from_json(node: Any) -> tuple[Any, ...] | None:
+        if nullable and node is None:
+            return None
+        if not isinstance(node, list | tuple):
+            raise unexpected(label, node, "a JSON array")
+        return tuple(element.from_json(value) for value in node)
+
+    def build(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
+        return None if values is None else tuple(element.build(value) for value in values)
+
+    return Codec(read, write, to_json, from_json, build)
+
+
+def nullable_struct_codec(label: Label, inner: Codec, *, tagged: bool) -> Codec:
+    """A presence mark stands before the struct: an int8, or a uvarint when inside a tag."""
+
+    def read(data: bytes, position: int) -> tuple[Any, int]:
+        if tagged:
+            mark, position = read_uvarint(data, position, str(label))
+            present = mark > 0
+        else:
+            if position >= len(data):
+                raise _truncated(data, position, 1, label)
+            present = data[position] < 0x80
+            position += 1
+        return inner.read(data, position) if present else (None, position)
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None:
+            out.append(0 if tagged else 0xFF)
+        else:
+            out.append(1)
+            inner.write(out, value)
+
+    def to_json(value: Any) -> Any:
+        return None if value is None else inner.to_json(value)
+
+    def from_json(node: Any) -> Any:
+        return None if node is None else inner.from_json(node)
+
+    def build(value: Any) -> Any:
+        return None if value is None else inner.build(value)
+
+    return Codec(read, write, to_json, from_json, build)
+
+
+def _lengths(
+    label: Label, *, flexible: bool, plain: str, nullable: bool
+) -> tuple[Callable[[bytes, int], tuple[int | None, int]], Callable[[bytearray, Any], None]]:
+    """Reading and writing how long a value is; None is null, where the field can be null."""
+    fixed = number_codec(label, plain)
+
+    def read(data: bytes, position: int) -> tuple[int | None, int]:
+        start = position
+        if flexible:
+            length, position = read_uvarint(data, position, str(label))
+            length = length - 1 if length != _INT_MIN else _INT_MAX  # Java's int wraps round
+        else:
+            length, position = fixed.read(data, position)
+        if length >= 0:
+            return length, position
+        if nullable:
+            return None, position
+        raise _refused(
+            CorruptError(Location(MEMORY, start), f"null for {label}", "a value"),
+            f"non-nullable field {label.kafka} was serialized as null",
+        )
+
+    def write(out: bytearray, value: Any) -> None:
+        if value is None and not nullable:
+            raise ValueError(f"{label} cannot be null")
+        length = -1 if value is None else len(value)
+        if flexible:
+            write_unsigned_varint(out, length + 1)
+        else:
+            fixed.write(out, length)
+
+    return read, write
+
+
+def read_uvarint(data: bytes, position: int, label: str) -> tuple[int, int]:
+    """An unsigned varint as Kafka holds it: in a signed int of 32 bits."""
+    if position < len(data) and data[position] < 0x80:
+        return data[position], position + 1
+    try:
+        value, position = read_unsigned_varint(data, position)
+    except MalformedRecordError as error:
+        pattern = sum((data[position + i] & 0x7F) << 7 * i for i in range(5)) & 0xFFFF_FFFF
+        raise _refused(
+            error,
+            "Varint is too long, the most significant bit in the 5th byte is set, "
+            f"converted value: {pattern:x}",
+        ) from None
+    except TruncatedError as error:
+        raise TruncatedError(error.location, f"{error.found} for {label}", error.expected) from None
+    return value if value <= _INT_MAX else value - (1 << 32), position
+
+
+def read_array(data: bytes, position: int, size: int, label: str) -> tuple[bytes, int]:
+    left = len(data) - position
+    if size > left:
+        raise _refused(
+            TruncatedError(Location(MEMORY, position), f"{left} bytes left", f"{size} for {label}"),
+            f"Error reading byte array of {size} byte(s): only {left} byte(s) available",
+        )
+    if size < 0:
+        raise _refused(
+            CorruptError(Location(MEMORY, position), f"a size of {size} for {label}", "0 or more"),
+            str(size),
+        )
+    return data[position : position + size], position + size
+
+
+def unexpected(label: object, node: Any, expected: str) -> ValueError:
+    return ValueError(f"{label}: found {node!r}, expected {expected}")
+
+
+def _truncated(data: bytes, position: int, size: int, label: Label) -> TruncatedError:
+    left = len(data) - position
+    return TruncatedError(
+        Location(MEMORY, position), f"{left} bytes left", f"{size} bytes for {label}"
+    )
+
+
+def _refused(error: FormatError, kafka_text: str) -> FormatError:
+    error.add_note(kafka_text)
+    return error
+
+
+def kafka_text(error: FormatError) -> str:
+    """The text of the exception that Kafka's reader throws on the same bytes.
+
+    A read past the end is a BufferUnderflowException, which has none: `null`.
+    """
+    notes: list[str] = getattr(error, "__notes__", [])
+    return notes[0] if notes else "null"
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def uuid_text(raw: bytes) -> str:
+    """Kafka's way to print a uuid: base64url without padding, 22 characters."""
+    return base64.urlsafe_b64encode(raw)[:22].decode("ascii")
+
+
+def uuid_bytes(text: Any) -> bytes:
+    try:
+        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
+    except (TypeError, binascii.Error):
+        raw = b""
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is not a uuid in base64url")
+    return raw
+
+
+def encode_text(text: str) -> bytes:
+    """The bytes that a decoded string came from, UTF-8 or not."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+_JAVA_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def java_text(text: str) -> str:
+    """The string as Java has it: what is not UTF-8 became U+FFFD, one for each ill-formed piece.
+
+    Python agrees on the pieces but for encoded surrogates, which are one piece in Java.
+    """
+    raw = encode_text(text)
+    return _JAVA_SURROGATE.sub(b"\xef\xbf\xbd", raw).decode("utf-8", "replace")

@@ -1,0 +1,512 @@
+"""Kafka's schema-described messages: a table per message, one engine for all of them.
+
+Coordinator records, KRaft metadata records, control records and the consumer protocol are all
+described by schemas: an ordered list of fields, each present in some versions of the message.
+
+               plain version              flexible version
+    string     int16 length, UTF-8        uvarint length + 1, UTF-8
+    bytes      int32 length               uvarint length + 1
+    []T        int32 count                uvarint count + 1
+    null       length -1                  uvarint 0
+    struct?    int8: negative null, else the struct follows (inside a tag: uvarint 0 or 1)
+    struct     its fields; then, in a flexible version, its tagged fields:
+               uvarint how many, each: uvarint tag, uvarint size, value, ascending by tag
+
+A tagged field equal to its default is not written. Tags not in the table are kept as bytes.
+
+A table is a text, one field a line, a struct's fields indented below its first use:
+
+    name  type[?]  [versions]  [tagN]  [=default]
+
+`?` is nullable, versions are `3+` or `1-2` (default: all), and the default, where none is said, is
+zero, empty, false, the zero uuid or a struct of such; never null.
+
+Decoding mirrors the readers that Kafka generates (org.apache.kafka.common.protocol.Message): a
+known tag is read whatever its size says, any negative length is null, the last of two equal tags
+wins, bytes after the message are kept as `trailing`. So a value is what a broker would have seen.
+Whether the bytes are also those a broker would have written is the question of `check_canonical`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from kafka_format.errors import MEMORY, CorruptError, Location
+from kafka_format.field_codecs import (
+    Codec,
+    Label,
+    array_codec,
+    bool_codec,
+    bytes_codec,
+    nullable_struct_codec,
+    number_codec,
+    read_array,
+    read_uvarint,
+    string_codec,
+    unexpected,
+    uuid_codec,
+)
+from kafka_format.primitives import Buffer, write_unsigned_varint
+
+ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+
+_LAST_VERSION = 0x7FFF
+_ZEROS: Final[dict[str, Any]] = {
+    "float64": 0.0,
+    "bool": False,
+    "string": "",
+    "bytes": b"",
+    "uuid": ZERO_UUID,
+}
+
+
+class Message:
+    """A decoded message or a struct inside one: Kafka's fields as attributes in snake_case.
+
+    A field that this version does not have reads as its default, as in Kafka. The message's own
+    properties have longer names, because Kafka has fields called `name` and `version`.
+    """
+
+    __slots__ = ("_layout", "_values", "schema_version", "trailing", "unknown_tags")
+
+    def __init__(
+        self,
+        layout: Layout,
+        schema_version: int,
+        values: dict[str, Any],
+        unknown_tags: tuple[tuple[int, bytes], ...] = (),
+        trailing: bytes = b"",
+    ) -> None:
+        self._layout = layout
+        self._values = values
+        self.schema_version = schema_version  # as found, even where newer than the schema
+        self.unknown_tags = unknown_tags
+        self.trailing = trailing  # bytes behind the message, which Kafka ignores
+
+    @property
+    def schema_name(self) -> str:
+        return self._layout.name
+
+    @property
+    def schema(self) -> Schema:
+        return self._layout.schema
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of this version in the schema's order, tagged ones among them."""
+        return {each.attribute: self._values[each.attribute] for each in self._layout.fields}
+
+    def replace(self, **changes: Any) -> Message:
+        """The same message with other values in some fields."""
+        built = self._layout.build({**self._values, **changes})
+        built.schema_version = self.schema_version
+        built.unknown_tags = self.unknown_tags
+        built.trailing = self.trailing
+        return built
+
+    def to_json(self) -> dict[str, Any]:
+        """What Kafka's generated JsonConverter makes of it, as Python values.
+
+        Kafka's camelCase names; bytes in base64; a tagged field only where it is not its default;
+        unknown tags and trailing bytes are not in it.
+        """
+        return self._layout.to_json(self)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):  # also what copy and pickle ask for before there is a layout
+            raise AttributeError(name)
+        try:
+            return self._values[name]
+        except KeyError:
+            return self._layout.absent(name)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash((self.schema_name, tuple(self._values[name] for name in sorted(self._values))))
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (
+            self._layout.qualified_name,
+            self.schema_version,
+            self._values,
+            self.unknown_tags,
+            self.trailing,
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"v{self.schema_version}"] if self._layout.is_root else []
+        parts += [f"{name}={value!r}" for name, value in self.fields.items()]
+        if self.unknown_tags:
+            parts.append(f"unknown_tags={self.unknown_tags!r}")
+        if self.trailing:
+            parts.append(f"trailing={self.trailing!r}")
+        return f"{self.schema_name}({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        layout = self._layout
+        names = (layout.schema.name, layout.name, layout.version)
+        state = (self.schema_version, self._values, self.unknown_tags, self.trailing)
+        return _restore, (*names, *state)
+
+
+def _restore(schema: str, name: str, layout_version: int, *state: Any) -> Message:
+    import kafka_format.schemas  # noqa: F401 - fills the registry in a process that has not yet
+
+    layouts = _REGISTRY[schema].layout(layout_version).walk()
+    return Message(next(each for each in layouts if each.name == name), *state)
+
+
+class UnknownMessage(NamedTuple):
+    """A record of a type or version that no table here describes, with all of its bytes."""
+
+    type_id: int
+    version: int | None
+    data: bytes
+
+    def __repr__(self) -> str:
+        version = "" if self.version is None else f", version {self.version}"
+        return f"UnknownMessage(type {self.type_id}{version}, {len(self.data)} bytes {self.data!r})"
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A line of a table."""
+
+    name: str
+    type: str  # of the elements, where it is an array
+    struct: Struct | None
+    array: bool
+    nullable: bool
+    first: int
+    last: int
+    tag: int | None
+    default: str | None
+
+    @property
+    def attribute(self) -> str:
+        """The snake_case name that Kafka's own protocol documentation uses."""
+        return re.sub(r"(?<!^)([A-Z])", r"_\1", self.name).lower()
+
+
+@dataclass(slots=True)
+class Struct:
+    name: str
+    fields: list[Field] = field(default_factory=list)
+
+
+_REGISTRY: dict[str, Schema] = {}
+
+_LINE = re.compile(
+    r"(?P<indent> *)(?P<name>\w+) +(?P<array>\[\])?(?P<type>\w+)(?P<nullable>\?)?"
+    r"(?: +(?P<first>\d+)(?P<open>\+)?(?:-(?P<last>\d+))?)?"
+    r"(?: +tag(?P<tag>\d+))?(?: +=(?P<default>\S+))?"
+)
+
+
+class Schema:
+    """A message's table and its versions; `layout(version)` is what the engine runs on."""
+
+    def __init__(self, name: str, versions: str, flexible: str, table: str) -> None:
+        lowest, _, highest = versions.partition("-")
+        self.name = name
+        self.lowest = int(lowest)
+        self.highest = int(highest or lowest)
+        self.flexible_from = int(flexible[:-1]) if flexible != "none" else self.highest + 1
+        self.struct = _parse(name, table)
+        self._layouts: dict[int, Layout] = {}
+        _REGISTRY[name] = self
+
+    def __repr__(self) -> str:
+        return f"Schema({self.name}, versions {self.lowest} to {self.highest})"
+
+    def knows(self, version: int) -> bool:
+        return self.lowest <= version <= self.highest
+
+    def layout(self, version: int) -> Layout:
+        """The fields of a version; beyond the known ones, of the nearest, as in Kafka's readers."""
+        version = min(max(version, self.lowest), self.highest)
+        if version not in self._layouts:
+            self._layouts[version] = Layout(self, self.struct, version, is_root=True)
+        return self._layouts[version]
+
+    def new(self, schema_version: int | None = None, /, **fields: Any) -> Message:
+        """A message of that version (default: the newest); fields not given have their defaults.
+
+        Structs can be given as mappings and arrays as any iterable.
+        """
+        version = self.highest if schema_version is None else schema_version
+        if not self.knows(version):
+            raise ValueError(f"{self.name} has no version {version}")
+        return self.layout(version).build(fields)
+
+    def from_json(self, node: Any, version: int) -> Message:
+        """The inverse of `Message.to_json`; a tagged field that is missing has its default."""
+        return self.layout(version).from_json(node)
+
+
+def _parse(name: str, table: str) -> Struct:
+    """Indentation nests: a deeper line belongs to the struct of the line above it."""
+    root = Struct(name)
+    known: dict[str, Struct] = {}
+    open_structs = [(-1, root)]
+    for line in filter(str.strip, table.splitlines()):
+        match = _LINE.fullmatch(line.rstrip())
+        if match is None:
+            raise SyntaxError(f"{name}: not a line of a schema table: {line!r}")
+        indent = len(match["indent"])
+        while open_structs[-1][0] >= indent:
+            open_structs.pop()
+        inner = None
+        if match["type"][0].isupper():
+            inner = known.setdefault(match["type"], Struct(match["type"]))
+        open_structs[-1][1].fields.append(_parse_field(match, inner))
+        if inner is not None:
+            open_structs.append((indent, inner))
+    return root
+
+
+def _parse_field(match: re.Match[str], inner: Struct | None) -> Field:
+    first = int(match["first"] or 0)
+    last = int(match["last"] or first) if match["first"] and not match["open"] else _LAST_VERSION
+    return Field(
+        name=match["name"],
+        type=match["type"],
+        struct=inner,
+        array=match["array"] is not None,
+        nullable=match["nullable"] is not None,
+        first=first,
+        last=last,
+        tag=int(match["tag"]) if match["tag"] else None,
+        default=match["default"],
+    )
+
+
+# --- the engine ---------------------------------------------------------------------------------
+
+
+class Layout:
+    """A struct at one version."""
+
+    def __init__(self, schema: Schema, struct_: Struct, version: int, *, is_root: bool) -> None:
+        self.schema = schema
+        self.name = struct_.name
+        self.version = version
+        self.is_root = is_root
+        self.flexible = version >= schema.flexible_from
+        self.qualified_name = schema.name if is_root else f"{schema.name}.{self.name}"
+        self.fields = [each for each in struct_.fields if each.first <= version <= each.last]
+        self._all_fields = struct_.fields
+        self._inner: dict[str, Layout] = {}
+        self._codecs = {each.attribute: self._codec(each) for each in self.fields}
+        self._plain = [
+            (each.attribute, *self._codecs[each.attribute][:2])
+            for each in self.fields
+            if each.tag is None
+        ]
+        tagged = sorted((each.tag, each.attribute) for each in self.fields if each.tag is not None)
+        self._tagged = {tag: (name, *self._codecs[name][:2]) for tag, name in tagged}
+        self._defaults = {each.attribute: self._default(each) for each in self.fields}
+        self._tag_defaults = {name: self._defaults[name] for _, name in tagged}
+
+    def walk(self) -> Iterator[Layout]:
+        """Itself and the layouts of all structs inside."""
+        yield self
+        for inner in self._inner.values():
+            yield from inner.walk()
+
+    def read(self, data: bytes, position: int) -> tuple[Message, int]:
+        values: dict[str, Any] = {}
+        for attribute, read, _ in self._plain:
+            values[attribute], position = read(data, position)
+        unknown: tuple[tuple[int, bytes], ...] = ()
+        if self.flexible:
+            values.update(self._tag_defaults)
+            unknown, position = self._read_tags(data, position, values)
+        return Message(self, self.version, values, unknown), position
+
+    def _read_tags(
+        self, data: bytes, position: int, values: dict[str, Any]
+    ) -> tuple[tuple[tuple[int, bytes], ...], int]:
+        label = f"{self.qualified_name}, its tagged fields"
+        count, position = read_uvarint(data, position, label)
+        unknown = []
+        for _ in range(count):  # at most as many as there are bytes: each takes two or more
+            tag, position = read_uvarint(data, position, label)
+            size, position = read_uvarint(data, position, label)
+            if tag in self._tagged:
+                attribute, read, _ = self._tagged[tag]
+                values[attribute], position = read(data, position)
+            else:
+                payload, position = read_array(data, position, size, f"{label}, tag {tag}")
+                unknown.append((tag, payload))
+        return tuple(unknown), position
+
+    def write(self, out: bytearray, message: Message) -> None:
+        if not isinstance(message, Message) or message._layout.name != self.name:  # noqa: SLF001
+            raise ValueError(f"{self.qualified_name}: {message!r} is not such a struct")
+        values = message._values  # noqa: SLF001 - a layout and its messages are one thing
+        for attribute, _, write in self._plain:
+            write(out, values[attribute])
+        if self.flexible:
+            self._write_tags(out, values, message.unknown_tags)
+        elif message.unknown_tags:
+            raise ValueError(f"{self.qualified_name}: version {self.version} has no tagged fields")
+
+    def _write_tags(
+        self, out: bytearray, values: dict[str, Any], unknown: tuple[tuple[int, bytes], ...]
+    ) -> None:
+        tags = list(unknown)
+        for tag, (attribute, _, write) in self._tagged.items():
+            if values[attribute] != self._tag_defaults[attribute]:
+                payload = bytearray()
+                write(payload, values[attribute])
+                tags.append((tag, bytes(payload)))
+        tags.sort(key=lambda each: each[0])
+        write_unsigned_varint(out, len(tags))
+        for tag, content in tags:
+            write_unsigned_varint(out, tag)
+            write_unsigned_varint(out, len(content))
+            out += content
+
+    def build(self, given: Mapping[str, Any]) -> Message:
+        unknown = given.keys() - self._codecs.keys()
+        if unknown:
+            raise ValueError(
+                f"{self.qualified_name} version {self.version} has no field {min(unknown)}"
+            )
+        values = dict(self._defaults)
+        for name, value in given.items():
+            values[name] = self._codecs[name].build(value)
+        return Message(self, self.version, values)
+
+    def to_json(self, message: Message) -> dict[str, Any]:
+        node = {}
+        for each in self.fields:
+            value = getattr(message, each.attribute)
+            if each.tag is None or value != self._tag_defaults[each.attribute]:
+                node[each.name] = self._codecs[each.attribute].to_json(value)
+        return node
+
+    def from_json(self, node: Any) -> Message:
+        if not isinstance(node, Mapping):
+            raise unexpected(self.qualified_name, node, "a JSON object")
+        values = {}
+        for each in self.fields:
+            if each.name in node:
+                values[each.attribute] = self._codecs[each.attribute].from_json(node[each.name])
+            elif each.tag is None:
+                raise ValueError(f"{self.qualified_name}: no field {each.name}")
+            else:
+                values[each.attribute] = self._defaults[each.attribute]
+        return Message(self, self.version, values)
+
+    def absent(self, attribute: str) -> Any:
+        """The value of a field that only other versions have."""
+        for each in self._all_fields:
+            if each.attribute == attribute:
+                return self._default(each)
+        raise AttributeError(f"{self.qualified_name} has no field {attribute}")
+
+    def _default(self, each: Field) -> Any:
+        if each.default == "null":
+            return None
+        if each.array:
+            return ()
+        if each.struct is not None:
+            return self._layout_of(each.struct).build({})
+        if each.default in ("true", "false"):
+            return each.default == "true"
+        return int(each.default) if each.default is not None else _ZEROS.get(each.type, 0)
+
+    def _layout_of(self, struct_: Struct) -> Layout:
+        if struct_.name not in self._inner:
+            inner = Layout(self.schema, struct_, self.version, is_root=False)
+            self._inner[struct_.name] = inner
+        return self._inner[struct_.name]
+
+    def _codec(self, each: Field) -> Codec:
+        label = Label(self.qualified_name, each.name)
+        if each.array:
+            element = self._element_codec(each, label.element(), nullable=False)
+            return array_codec(
+                label, element, each.type, nullable=each.nullable, flexible=self.flexible
+            )
+        if each.struct is not None and each.nullable:
+            return nullable_struct_codec(
+                label, self._struct_codec(each.struct), tagged=each.tag is not None
+            )
+        return self._element_codec(each, label, nullable=each.nullable)
+
+    def _element_codec(self, each: Field, label: Label, *, nullable: bool) -> Codec:
+        if each.struct is not None:
+            return self._struct_codec(each.struct)
+        if each.type == "string":
+            return string_codec(label, flexible=self.flexible, nullable=nullable)
+        if each.type == "bytes":
+            return bytes_codec(label, flexible=self.flexible, nullable=nullable)
+        if each.type == "uuid":
+            return uuid_codec(label)
+        if each.type == "bool":
+            return bool_codec(label)
+        return number_codec(label, each.type)
+
+    def _struct_codec(self, struct_: Struct) -> Codec:
+        inner = self._layout_of(struct_)
+
+        def build(value: Any) -> Any:
+            return inner.build(value) if isinstance(value, Mapping) else value
+
+        return Codec(inner.read, inner.write, inner.to_json, inner.from_json, build)
+
+
+# --- whole messages -----------------------------------------------------------------------------
+
+
+def decode_message(schema: Schema, version: int, buffer: Buffer, start: int = 0) -> Message:
+    """The message that begins at `start`; whatever follows it is its `trailing`.
+
+    A version that the schema does not know is read as the nearest one it knows: callers to whom
+    that is not good enough ask `schema.knows` first.
+    """
+    data = bytes(buffer)
+    message, end = schema.layout(version).read(data, start)
+    message.schema_version = version
+    message.trailing = data[end:]
+    return message
+
+
+def encode_message(message: Message) -> bytes:
+    """The bytes of a message, without what frames it; `ValueError` if a value does not fit."""
+    out = bytearray()
+    message._layout.write(out, message)  # noqa: SLF001
+    return bytes(out) + message.trailing
+
+
+def check_canonical(
+    found: Buffer, written: bytes, *, path: str = MEMORY, position: int = 0
+) -> None:
+    """Raise unless the bytes found are those that encoding their value gives.
+
+    What Kafka reads but never writes ends here: bytes behind the message, an over-long varint, a
+    size of a tag that is not its value's, tags out of order, a tag that repeats the default.
+    """
+    found = bytes(found)
+    if found == written:
+        return
+    both = range(min(len(found), len(written)))
+    at = next((i for i in both if found[i] != written[i]), len(both))
+    raise CorruptError(
+        Location(path, position + at),
+        f"bytes that go on with {found[at : at + 8].hex() or 'nothing'}",
+        f"{written[at : at + 8].hex() or 'nothing'}, as Kafka writes this value",
+    )
