@@ -18,8 +18,6 @@ Mirrors org.apache.kafka.common.record.DefaultRecordBatch and MemoryRecordsBuild
 import enum
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, Self
 
 from kafka_format.checksum import crc32c
@@ -71,13 +69,21 @@ _CRC_POSITION = 17
 _ATTRIBUTES_POSITION = 21  # the checksum covers the bytes from here
 
 
+# Plain numbers beside the flags of the same names: the header's properties are asked for every
+# batch, and an operation on an IntFlag takes ten times as long as one on an int.
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_DELETE_HORIZON = 0x40
+
+
 class Attributes(enum.IntFlag):
     """Bits of `attributes` above the three of the codec."""
 
-    LOG_APPEND_TIME = 0x08
-    TRANSACTIONAL = 0x10
-    CONTROL = 0x20
-    DELETE_HORIZON = 0x40
+    LOG_APPEND_TIME = _LOG_APPEND_TIME
+    TRANSACTIONAL = _TRANSACTIONAL
+    CONTROL = _CONTROL
+    DELETE_HORIZON = _DELETE_HORIZON
 
 
 class BatchHeader(NamedTuple):
@@ -120,19 +126,21 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        return TimestampType(bool(self.attributes & Attributes.LOG_APPEND_TIME))
+        if self.attributes & _LOG_APPEND_TIME:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & Attributes.TRANSACTIONAL)
+        return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & Attributes.CONTROL)
+        return bool(self.attributes & _CONTROL)
 
     @property
     def has_delete_horizon(self) -> bool:
-        return bool(self.attributes & Attributes.DELETE_HORIZON)
+        return bool(self.attributes & _DELETE_HORIZON)
 
     @property
     def delete_horizon_ms(self) -> int | None:
@@ -155,13 +163,16 @@ class BatchHeader(NamedTuple):
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
-@dataclass(frozen=True, repr=False)
 class RecordBatch:
     """A batch as read: its header, where it was, and its bytes, which are looked at when asked."""
 
-    header: BatchHeader
-    location: Location
-    raw: memoryview
+    __slots__ = ("header", "path", "position", "raw")
+
+    def __init__(self, header: BatchHeader, path: str, position: int, raw: memoryview) -> None:
+        self.header = header
+        self.path = path
+        self.position = position
+        self.raw = raw
 
     def __repr__(self) -> str:
         header = self.header
@@ -169,6 +180,10 @@ class RecordBatch:
             f"RecordBatch({self.location}, offsets {header.base_offset} to {header.last_offset}, "
             f"{header.record_count} records, {header.size_in_bytes} bytes)"
         )
+
+    @property
+    def location(self) -> Location:
+        return Location(self.path, self.position)
 
     @property
     def magic(self) -> int:
@@ -179,7 +194,7 @@ class RecordBatch:
         """The records as stored, compressed or not."""
         return self.raw[HEADER_SIZE:]
 
-    @cached_property
+    @property
     def computed_crc(self) -> int:
         return crc32c(self.raw[_ATTRIBUTES_POSITION:])
 
@@ -188,25 +203,25 @@ class RecordBatch:
         return self.header.crc == self.computed_crc
 
     def ensure_valid(self) -> None:
-        if not self.is_valid:
+        computed = self.computed_crc
+        if computed != self.header.crc:
             raise CrcMismatchError(
                 self._location_of(_CRC_POSITION),
                 f"stored crc {self.header.crc:#010x}",
-                f"computed crc {self.computed_crc:#010x}",
+                f"computed crc {computed:#010x}",
             )
 
     def decompressed_payload(self, *, limit: int | None = None) -> bytes:
         """The records as plain bytes, at most `limit` of them (see compression.default_limit)."""
-        path, position = self.location
+        if not self.header.attributes & CODEC_MASK:
+            return bytes(self.raw[HEADER_SIZE:])
         codec = codec_of(
-            self.header.attributes, path=path, position=position + _ATTRIBUTES_POSITION
+            self.header.attributes, path=self.path, position=self.position + _ATTRIBUTES_POSITION
         )
-        if codec is Codec.NONE:
-            return bytes(self.payload)
         try:
             return decompress(codec, self.payload, magic=self.header.magic, limit=limit)
         except FormatError as error:
-            raise error.moved(path, position + HEADER_SIZE) from None
+            raise error.moved(self.path, self.position + HEADER_SIZE) from None
 
     def records(self, *, limit: int | None = None) -> list[Record]:
         """The records, decoded; the checksum is `ensure_valid`'s business.
@@ -215,7 +230,7 @@ class RecordBatch:
         Kafka, which keeps the bare headers of batches that compaction emptied.
         """
         header = self.header
-        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        is_append_time = header.attributes & _LOG_APPEND_TIME
         return self._decode(limit, header.max_timestamp if is_append_time else None)
 
     def encode(self, *, limit: int | None = None) -> bytes:
@@ -254,7 +269,7 @@ class RecordBatch:
             ) from None
 
     def _location_of(self, offset: int) -> Location:
-        return Location(self.location.path, self.location.position + offset)
+        return Location(self.path, self.position + offset)
 
 
 def located_in_payload(
@@ -269,22 +284,25 @@ def located_in_payload(
 
 def decode_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> RecordBatch:
     """The batch that begins at `position`; its length is checked, its checksum not yet."""
-    location = Location(path, position)
-    view = memoryview(buffer)[position:]
-    if len(view) < HEADER_SIZE:
-        raise TruncatedError(location, f"{len(view)} bytes", f"a batch header of {HEADER_SIZE}")
-    header = BatchHeader.unpack(view)
+    left = len(buffer) - position
+    if left < HEADER_SIZE:
+        raise TruncatedError(
+            Location(path, position), f"{left} bytes", f"a batch header of {HEADER_SIZE}"
+        )
+    header = BatchHeader.unpack(buffer, position)
+    size = LENGTH_END + header.batch_length
     if header.magic < MAGIC:
         raise CorruptError(
             Location(path, position + 16), f"magic {header.magic}", f"a batch of magic {MAGIC}"
         )
-    if header.size_in_bytes < HEADER_SIZE:
+    if size < HEADER_SIZE:
         raise CorruptError(
-            location, f"batch of {header.size_in_bytes} bytes", f"at least {HEADER_SIZE}"
+            Location(path, position), f"batch of {size} bytes", f"at least {HEADER_SIZE}"
         )
-    if header.size_in_bytes > len(view):
-        raise TruncatedError(location, f"{len(view)} bytes", f"a batch of {header.size_in_bytes}")
-    return RecordBatch(header, location, view[: header.size_in_bytes])
+    if size > left:
+        raise TruncatedError(Location(path, position), f"{left} bytes", f"a batch of {size}")
+    raw = memoryview(buffer)[position : position + size]
+    return RecordBatch(header, path, position, raw)
 
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytes:
@@ -359,7 +377,7 @@ def encode_empty_batch(header: BatchHeader) -> bytes:
     Offsets, producer, leader epoch, timestamp type, maximum timestamp and the transactional and
     control bits stay; codec and delete horizon go, and the base timestamp becomes -1.
     """
-    kept = Attributes.LOG_APPEND_TIME | Attributes.TRANSACTIONAL | Attributes.CONTROL
+    kept = _LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL
     return assemble(
         header._replace(
             attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0
@@ -381,14 +399,14 @@ def attributes_of(
         raise ValueError("a batch of magic 2 has CreateTime or LogAppendTime")
     attributes = int(codec)
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
-        attributes |= Attributes.LOG_APPEND_TIME
+        attributes |= _LOG_APPEND_TIME
     if is_transactional:
-        attributes |= Attributes.TRANSACTIONAL
+        attributes |= _TRANSACTIONAL
     if is_control:
-        attributes |= Attributes.CONTROL
+        attributes |= _CONTROL
     if has_delete_horizon:
-        attributes |= Attributes.DELETE_HORIZON
-    return int(attributes)
+        attributes |= _DELETE_HORIZON
+    return attributes
 
 
 def _place(records: Iterable[SimpleRecord], base_offset: int) -> list[Record]:

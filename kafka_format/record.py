@@ -32,7 +32,7 @@ NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
 
 _INT32_MAX = 2**31 - 1
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_FAR = 2**62  # two numbers nearer to zero than this have a sum of 64 bits
 
 
 class TimestampType(enum.IntEnum):
@@ -96,6 +96,7 @@ def decode_records(
     """
     records: list[Record] = []
     append, new = records.append, tuple.__new__
+    may_wrap = not (-_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR)
     position = start = 0
     try:
         for _ in range(count):
@@ -123,6 +124,7 @@ def decode_records(
                     position += 1
                 else:
                     pattern, position = read_unsigned_varlong(payload, position - 1)
+                    may_wrap = may_wrap or pattern > _FAR
             timestamp = base_timestamp + ((pattern >> 1) ^ -(pattern & 1))
             # offsetDelta
             pattern = payload[position]
@@ -168,13 +170,11 @@ def decode_records(
                 headers, position = _decode_headers(payload, position, end)
             if position != end:
                 _bad_end(start, position, end)
+            offset = base_offset + offset_delta
+            if may_wrap:
+                timestamp, offset = wrap_int64(timestamp), wrap_int64(offset)
             if log_append_time is not None:
                 timestamp = log_append_time
-            elif not _INT64_MIN <= timestamp <= _INT64_MAX:
-                timestamp = wrap_int64(timestamp)
-            offset = base_offset + offset_delta
-            if not _INT64_MIN <= offset <= _INT64_MAX:
-                offset = wrap_int64(offset)
             sequence = NO_SEQUENCE
             if base_sequence >= 0:
                 sequence = base_sequence + offset_delta
@@ -197,20 +197,22 @@ def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header,
         _malformed(start, found, f"0 to {end - position}, the bytes left in the record")
     headers = []
     for _ in range(pattern >> 1):
-        pattern, key_start = read_unsigned_varint(payload, position)
+        key_start = position + 1
+        if (pattern := payload[position]) > 0x7F:
+            pattern, key_start = read_unsigned_varint(payload, position)
         if pattern & 1:
             _malformed(position, f"header key of {_zigzag(pattern)} bytes", "0 or more")
         key_end = key_start + (pattern >> 1)
-        pattern, position = read_unsigned_varint(payload, key_end)
+        position = key_end + 1
+        if (pattern := payload[key_end]) > 0x7F:
+            pattern, position = read_unsigned_varint(payload, key_end)
         value = None
         if not pattern & 1:
             value_start = position
             position += pattern >> 1
             value = payload[value_start:position]
         elif pattern != 1:
-            _bad_negative(position, "header value", pattern)
-        if position > end:
-            _malformed(key_start, f"header of {position - key_start} bytes", "the record's end")
+            _bad_negative(key_end, "header value", pattern)
         key = payload[key_start:key_end].decode("utf-8", "surrogateescape")
         headers.append(Header(key, value))
     return tuple(headers), position
