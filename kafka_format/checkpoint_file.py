@@ -1,0 +1,131 @@
+"""The four offset checkpoints of a log directory, as text.
+
+    recovery-point-offset-checkpoint   log-start-offset-checkpoint
+    cleaner-offset-checkpoint          replication-offset-checkpoint (high watermarks)
+
+    file  = [ version LF [ count LF row* ] ]
+    row   = topic SP partition SP offset LF
+
+The version is 0. A broker creates the file empty and fills it some time later, so an empty file,
+or one that ends behind the version, means "no rows". Rows come in the order of a hash map.
+
+Mirrors org.apache.kafka.server.common.CheckpointFile and OffsetCheckpointFile: what these read, is
+read, also CR LF, a missing last LF, tabs and a `+` (see java_text); what makes them throw, raises.
+`encode_x(decode_x(data)) == data` tells whether the bytes are as Kafka writes them.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+from kafka_format import java_text
+from kafka_format.errors import MEMORY, CorruptError, Location, TruncatedError, UnsupportedError
+from kafka_format.file_bytes import read_file_bytes
+from kafka_format.java_text import Line, shown
+from kafka_format.primitives import Buffer
+
+VERSION = 0
+MAX_SIZE = 64 * 1024 * 1024
+"""Rows of 230 000 partitions with the longest topic names; a broker holds some thousands."""
+
+_WHITESPACE = re.compile(r"\s+", re.ASCII)
+_Row = TypeVar("_Row")
+
+
+class CheckpointHead(Enum):
+    """How much of its two head lines a checkpoint has."""
+
+    EMPTY_FILE = "empty file"
+    VERSION_ALONE = "version alone"
+    COMPLETE = "version and count"
+
+
+class OffsetCheckpointEntry(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+
+
+class OffsetCheckpoint(NamedTuple):
+    """Rows in the order of the file."""
+
+    entries: tuple[OffsetCheckpointEntry, ...] = ()
+    head: CheckpointHead = CheckpointHead.COMPLETE
+
+    def offsets(self) -> dict[tuple[str, int], int]:
+        """By topic and partition; of a partition named twice Kafka takes the last row."""
+        return {(entry.topic, entry.partition): entry.offset for entry in self.entries}
+
+
+def decode_offset_checkpoint(buffer: Buffer, *, path: str = MEMORY) -> OffsetCheckpoint:
+    return OffsetCheckpoint(*decode_checkpoint(buffer, _row, "topic partition offset", path=path))
+
+
+def _row(parts: list[str]) -> OffsetCheckpointEntry | None:
+    if len(parts) != 3:
+        return None
+    partition, offset = java_text.parse_int(parts[1]), java_text.parse_long(parts[2])
+    if partition is None or offset is None:
+        return None
+    return OffsetCheckpointEntry(parts[0], partition, offset)
+
+
+def encode_offset_checkpoint(checkpoint: OffsetCheckpoint) -> bytes:
+    rows = (f"{entry.topic} {entry.partition} {entry.offset}" for entry in checkpoint.entries)
+    return encode_checkpoint(rows, checkpoint.head)
+
+
+def read_offset_checkpoint(path: str | os.PathLike[str]) -> OffsetCheckpoint:
+    data = read_file_bytes(path, limit=MAX_SIZE)
+    return decode_offset_checkpoint(data, path=os.fspath(path))
+
+
+def decode_checkpoint(
+    buffer: Buffer,
+    decode_row: Callable[[list[str]], _Row | None],
+    row_grammar: str,
+    *,
+    path: str = MEMORY,
+) -> tuple[tuple[_Row, ...], CheckpointHead]:
+    """The shape that all checkpoints share; `decode_row` gets a row's words, None refuses them."""
+    lines = java_text.iter_lines(buffer, path=path)
+    version_line, count_line = next(lines, None), next(lines, None)
+    if version_line is None:
+        return (), CheckpointHead.EMPTY_FILE
+    if (version := _integer(version_line, "a version", path)) != VERSION:
+        location = Location(path, version_line.position)
+        raise UnsupportedError(location, f"version {version}", f"version {VERSION}")
+    if count_line is None:
+        return (), CheckpointHead.VERSION_ALONE
+    count = _integer(count_line, "a count of rows", path)
+    rows = []
+    for line in lines:
+        row = decode_row(java_text.split(_WHITESPACE, line.text))
+        if row is None:
+            raise CorruptError(Location(path, line.position), shown(line.text), row_grammar)
+        rows.append(row)
+    if len(rows) != count:
+        error = TruncatedError if len(rows) < count else CorruptError
+        location = Location(path, count_line.position)
+        raise error(location, f"a count of {count}", f"{len(rows)}, the rows that follow")
+    return tuple(rows), CheckpointHead.COMPLETE
+
+
+def _integer(line: Line, what: str, path: str) -> int:
+    value = java_text.parse_int(line.text)
+    if value is None:
+        raise CorruptError(Location(path, line.position), shown(line.text), what)
+    return value
+
+
+def encode_checkpoint(rows: Iterable[str], head: CheckpointHead) -> bytes:
+    lines = list(rows)
+    if head is CheckpointHead.COMPLETE:
+        lines[:0] = [str(VERSION), str(len(lines))]
+    elif lines:
+        raise ValueError(f"a checkpoint with {len(lines)} rows has a complete head, not {head}")
+    elif head is CheckpointHead.VERSION_ALONE:
+        lines = [str(VERSION)]
+    return "".join(f"{line}\n" for line in lines).encode()

@@ -1,0 +1,56 @@
+"""`leader-epoch-checkpoint` of a partition: the offset at which each leader epoch began, as text.
+
+    file  = [ version LF [ count LF row* ] ]
+    row   = epoch SP start_offset LF
+
+The shape of checkpoint_file, with its rules; version 0. Kafka writes epochs and offsets ascending,
+and reads them in any order: order is not judged here.
+
+Mirrors org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile. Where that throws,
+and we raise, the partition does not load.
+"""
+
+import os
+from typing import NamedTuple
+
+from kafka_format import java_text
+from kafka_format.checkpoint_file import CheckpointHead, decode_checkpoint, encode_checkpoint
+from kafka_format.errors import MEMORY
+from kafka_format.file_bytes import read_file_bytes
+from kafka_format.primitives import Buffer
+
+MAX_SIZE = 16 * 1024 * 1024
+"""Half a million changes of the leader, each with the longest numbers."""
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class LeaderEpochCheckpoint(NamedTuple):
+    """Rows in the order of the file."""
+
+    entries: tuple[EpochEntry, ...] = ()
+    head: CheckpointHead = CheckpointHead.COMPLETE
+
+
+def decode_leader_epoch_checkpoint(buffer: Buffer, *, path: str = MEMORY) -> LeaderEpochCheckpoint:
+    return LeaderEpochCheckpoint(*decode_checkpoint(buffer, _row, "epoch start_offset", path=path))
+
+
+def _row(parts: list[str]) -> EpochEntry | None:
+    if len(parts) != 2:
+        return None
+    epoch, start_offset = java_text.parse_int(parts[0]), java_text.parse_long(parts[1])
+    return None if epoch is None or start_offset is None else EpochEntry(epoch, start_offset)
+
+
+def encode_leader_epoch_checkpoint(checkpoint: LeaderEpochCheckpoint) -> bytes:
+    rows = (f"{entry.epoch} {entry.start_offset}" for entry in checkpoint.entries)
+    return encode_checkpoint(rows, checkpoint.head)
+
+
+def read_leader_epoch_checkpoint(path: str | os.PathLike[str]) -> LeaderEpochCheckpoint:
+    data = read_file_bytes(path, limit=MAX_SIZE)
+    return decode_leader_epoch_checkpoint(data, path=os.fspath(path))

@@ -1,0 +1,145 @@
+"""`.snapshot`: what a broker remembers of each idempotent producer, up to the offset in the name.
+
+    file   = version i16 (1), crc u32, count i32, entry * count
+    entry  = producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64,
+             offset_delta i32, timestamp i64, coordinator_epoch i32, current_txn_first_offset i64
+
+`crc` is the CRC-32C of everything behind it, to the end of the file. The order of the entries is
+that of a java.util.HashMap: it tells nothing. A producer with markers only has last_sequence and
+last_offset -1 and offset_delta 0; without an open transaction current_txn_first_offset is -1.
+
+Mirrors ProducerStateManager.readSnapshot, which throws the file away where we raise. Bytes behind
+the last entry are read by nobody but do count for the checksum; they are kept as `trailing`.
+"""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafka_format.checksum import crc32c
+from kafka_format.errors import (
+    MEMORY,
+    CorruptError,
+    CrcMismatchError,
+    Location,
+    TruncatedError,
+    UnsupportedError,
+)
+from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
+from kafka_format.primitives import Buffer
+
+VERSION = 1
+_HEADER = struct.Struct(
+    ">h"  # version: 1
+    "I"  # crc: CRC-32C of all that follows
+    "i"  # count: of entries
+)
+_CRC_POSITION = 2
+_COUNT_POSITION = 6
+_COUNT = struct.Struct(">i")
+_ENTRY = struct.Struct(
+    ">q"  # producer_id
+    "h"  # producer_epoch
+    "i"  # last_sequence: of the last batch
+    "q"  # last_offset: of the last batch
+    "i"  # offset_delta: last less first offset of the last batch
+    "q"  # timestamp: of the last batch, or of a later marker
+    "i"  # coordinator_epoch: of the last marker; -1 before the first
+    "q"  # current_txn_first_offset: -1 if no transaction is open
+)
+ENTRY_SIZE = _ENTRY.size
+DTYPE = np.dtype(
+    [
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("last_sequence", ">i4"),
+        ("last_offset", ">i8"),
+        ("offset_delta", ">i4"),
+        ("timestamp", ">i8"),
+        ("coordinator_epoch", ">i4"),
+        ("current_txn_first_offset", ">i8"),
+    ]
+)
+
+
+class ProducerSnapshotEntry(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ProducerSnapshotFile:
+    entries: NDArray[np.void]
+    """Of DTYPE, in the order of the file; a view of the decoded bytes, not a copy."""
+    trailing: bytes = b""
+    crc: int | None = None
+    """As stored; None lets the encoder compute it."""
+
+    @classmethod
+    def of(cls, entries: Iterable[ProducerSnapshotEntry]) -> Self:
+        return cls(np.array(list(entries), DTYPE))
+
+    def __repr__(self) -> str:
+        crc = "to be computed" if self.crc is None else f"{self.crc:#010x}"
+        return (
+            f"ProducerSnapshotFile({len(self.entries)} entries, {len(self.trailing)} bytes "
+            f"trailing, crc {crc})"
+        )
+
+
+def decode_producer_snapshot(
+    buffer: Buffer, *, verify_crc: bool = True, path: str = MEMORY
+) -> ProducerSnapshotFile:
+    """`verify_crc=False` reads what a broker would throw away, for whoever looks at the damage."""
+    if len(buffer) < _HEADER.size:
+        location = Location(path, len(buffer))
+        raise TruncatedError(location, "the end of the file", f"{_HEADER.size} bytes of header")
+    version, stored_crc, count = _HEADER.unpack_from(buffer)
+    if version != VERSION:
+        raise UnsupportedError(Location(path, 0), f"version {version}", f"version {VERSION}")
+    _require_entries(len(buffer) - _HEADER.size, count, path)
+    computed_crc = crc32c(memoryview(buffer)[_COUNT_POSITION:])
+    if verify_crc and stored_crc != computed_crc:
+        location = Location(path, _CRC_POSITION)
+        raise CrcMismatchError(location, f"crc {stored_crc:#010x}", f"{computed_crc:#010x}")
+    entries = np.frombuffer(buffer, DTYPE, count=count, offset=_HEADER.size)
+    trailing = bytes(buffer[_HEADER.size + count * ENTRY_SIZE :])
+    return ProducerSnapshotFile(entries, trailing, stored_crc)
+
+
+def _require_entries(available: int, count: int, path: str) -> None:
+    location = Location(path, _COUNT_POSITION)
+    if count < 0:
+        raise CorruptError(location, f"{count} entries", "a count of at least 0")
+    if count * ENTRY_SIZE > available:
+        raise TruncatedError(
+            location, f"{count} entries announced, {available} bytes left", f"{ENTRY_SIZE} each"
+        )
+
+
+def iter_producer_snapshot(file: ProducerSnapshotFile) -> Iterator[ProducerSnapshotEntry]:
+    return map(ProducerSnapshotEntry._make, _ENTRY.iter_unpack(file.entries.view(np.uint8).data))
+
+
+def encode_producer_snapshot(file: ProducerSnapshotFile) -> bytes:
+    body = _COUNT.pack(len(file.entries)) + file.entries.astype(DTYPE).tobytes() + file.trailing
+    crc = crc32c(body) if file.crc is None else file.crc
+    return struct.pack(">hI", VERSION, crc) + body
+
+
+def read_producer_snapshot(
+    path: str | os.PathLike[str], *, verify_crc: bool = True
+) -> ProducerSnapshotFile:
+    data = read_file_bytes(path, limit=JAVA_MAX)
+    return decode_producer_snapshot(data, verify_crc=verify_crc, path=os.fspath(path))

@@ -1,0 +1,129 @@
+"""`.txnindex`: the aborted transactions that end in a segment.
+
+    file   = entry*
+    entry  = version i16 (0), producer_id i64, first_offset i64, last_offset i64,
+             last_stable_offset i64
+
+An entry says: this producer's transaction has data from `first_offset` on and its ABORT marker at
+`last_offset`; when the marker was written the last stable offset was as told. Markers come in the
+order of the log, so `last_offset` grows strictly. The file exists from its first entry on and is
+never preallocated.
+
+Decoding stops at the first entry of a version other than 0, or whose last offset is not larger than
+the one before; see index_end for what follows the stop. Kafka
+(org.apache.kafka.storage.internals.log.TransactionIndex) reads every whole entry, in any order; it
+refuses the file if the first byte of an entry is positive, and does not look at the second.
+"""
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
+from kafka_format.index_end import Stop, split_tail
+from kafka_format.primitives import Buffer
+
+_ENTRY = struct.Struct(
+    ">h"  # version: 0
+    "q"  # producer_id
+    "q"  # first_offset: of the transaction's data
+    "q"  # last_offset: of its ABORT marker
+    "q"  # last_stable_offset: when the marker was written
+)
+ENTRY_SIZE = _ENTRY.size
+VERSION = 0
+DTYPE = np.dtype(
+    [
+        ("version", ">i2"),
+        ("producer_id", ">i8"),
+        ("first_offset", ">i8"),
+        ("last_offset", ">i8"),
+        ("last_stable_offset", ">i8"),
+    ]
+)
+
+
+class AbortedTransaction(NamedTuple):
+    version: int
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class TransactionIndexFile:
+    """A `.txnindex` as read: its entries, and what lies behind them."""
+
+    entries: NDArray[np.void]
+    """Of DTYPE; a view of the decoded bytes, not a copy."""
+    padding_bytes: int = 0
+    """Zero slots that cannot be entries. Kafka never writes any, but file systems do."""
+    trailing: bytes = b""
+    stop: Stop = Stop.END_OF_FILE
+
+    @classmethod
+    def of(cls, entries: Iterable[AbortedTransaction]) -> Self:
+        return cls(np.array(list(entries), DTYPE))
+
+    @property
+    def stop_position(self) -> int:
+        """Position of the first byte that belongs to no entry."""
+        return len(self.entries) * ENTRY_SIZE
+
+    @property
+    def size(self) -> int:
+        return self.stop_position + self.padding_bytes + len(self.trailing)
+
+    @property
+    def kafka_entry_count(self) -> int:
+        """Entries that Kafka's TransactionIndex would try to read: every whole slot."""
+        return self.size // ENTRY_SIZE
+
+    def __repr__(self) -> str:
+        return (
+            f"TransactionIndexFile({len(self.entries)} entries, "
+            f"{self.stop.value} at {self.stop_position}: {self.padding_bytes} bytes of padding, "
+            f"{len(self.trailing)} trailing)"
+        )
+
+
+def decode_transaction_index_columns(buffer: Buffer) -> NDArray[np.void]:
+    """Every whole slot, whatever it holds: a view, not a copy."""
+    return np.frombuffer(buffer, DTYPE, count=len(buffer) // ENTRY_SIZE)
+
+
+def decode_transaction_index(buffer: Buffer) -> TransactionIndexFile:
+    """Any bytes are an index: some entries, then bytes that are none."""
+    slots = decode_transaction_index_columns(buffer)
+    count, refused_for = _count_entries(slots)
+    tail = split_tail(buffer, count * ENTRY_SIZE, ENTRY_SIZE, refused_for)
+    return TransactionIndexFile(slots[:count], tail.padding_bytes, tail.trailing, tail.stop)
+
+
+def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
+    unknown_version = slots["version"] != VERSION
+    out_of_order = np.zeros(len(slots), np.bool_)
+    out_of_order[1:] = slots["last_offset"][1:] <= slots["last_offset"][:-1]
+    refused = unknown_version | out_of_order
+    if not refused.any():
+        return len(slots), Stop.END_OF_FILE
+    first = int(refused.argmax())
+    return first, Stop.UNKNOWN_VERSION if unknown_version[first] else Stop.OUT_OF_ORDER
+
+
+def iter_transaction_index(file: TransactionIndexFile) -> Iterator[AbortedTransaction]:
+    return map(AbortedTransaction._make, _ENTRY.iter_unpack(file.entries.view(np.uint8).data))
+
+
+def encode_transaction_index(file: TransactionIndexFile) -> bytes:
+    return file.entries.astype(DTYPE).tobytes() + bytes(file.padding_bytes) + file.trailing
+
+
+def read_transaction_index(path: str | os.PathLike[str]) -> TransactionIndexFile:
+    return decode_transaction_index(read_file_bytes(path, limit=JAVA_MAX))

@@ -1,0 +1,387 @@
+"""The grammar of file and directory names in a log directory.
+
+Files of a partition:
+
+    <offset>.log | .index | .timeindex | .txnindex [ .deleted | .cleaned | .swap ]
+    <offset>.snapshot                              [ .deleted | .tmp ]
+    <offset>-<epoch>.checkpoint                    [ .deleted ]      metadata snapshots
+    <offset>-<epoch>-<random>.checkpoint.part                        ... while they are written
+    leader-epoch-checkpoint, partition.metadata, quorum-state        [ .tmp ]
+
+Files of the log directory itself: the four offset checkpoints, meta.properties,
+bootstrap.checkpoint (each also with `.tmp`), `.lock`, `.kafka_cleanshutdown`. Files of its
+`remote-log-index-cache`: `<offset>_<segment id>` and one of the three index endings [ .deleted |
+.tmp ].
+
+Kafka writes an offset with at least 20 digits, an epoch with at least 10. It reads as an offset
+whatever stands before the FIRST dot, as Long.parseLong does: `5.log` is offset 5 too, and so is
+`5.x.log`. Such a name is not `is_canonical`: a broker takes its offset, then opens the file that
+has the proper name, and leaves this one alone.
+
+Directories of partitions:
+
+    <topic>-<partition>
+    <topic>-<partition>.<unique id>-delete | -future | -stray
+
+The unique id is a UUID of 32 hex digits. Topics have dots and dashes too, so the name is taken
+apart from its end: suffix, last dot, last dash. A live directory ends in its partition and can
+never look like one with a suffix, whatever its topic is called. `-delete` and `-stray` names are
+kept to 255 characters by cutting the topic, so that the topic read may be the beginning of the
+real one. `-future` names are not cut.
+
+Names are values: `str(parse_x(name)) == name`, for any name. Mirrors LogFileUtils, LocalLog,
+org.apache.kafka.snapshot.Snapshots, RemoteIndexCache and org.apache.kafka.common.internals.Topic.
+"""
+
+import re
+import uuid
+from enum import Enum
+from typing import NamedTuple
+
+from kafka_format import java_text
+from kafka_format.errors import CorruptError, Location
+
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+REMOTE_LOG_INDEX_CACHE_DIRECTORY = "remote-log-index-cache"
+
+_OFFSET_WIDTH = 20
+_EPOCH_WIDTH = 10
+_MAX_TOPIC_LENGTH = 249
+_MAX_DIRECTORY_LENGTH = 255
+_TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
+_UNIQUE_ID = re.compile(r"[0-9a-f]{32}")
+_WHITESPACE = re.compile(r"\s", re.ASCII)
+
+
+class FileKind(Enum):
+    """What a file is; the value is the ending of its name, or the whole of it."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TRANSACTION_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    METADATA_SNAPSHOT = ".checkpoint"
+    REMOTE_OFFSET_INDEX = "_.index"
+    REMOTE_TIME_INDEX = "_.timeindex"
+    REMOTE_TRANSACTION_INDEX = "_.txnindex"
+    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+    PARTITION_METADATA = "partition.metadata"
+    QUORUM_STATE = "quorum-state"
+    RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+    LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+    CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+    REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
+    META_PROPERTIES = "meta.properties"
+    BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+    CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+    LOCK = ".lock"
+    UNKNOWN = ""
+
+    @property
+    def ending(self) -> str:
+        return self.value.removeprefix("_")
+
+
+class FileState(Enum):
+    """What becomes of a file; the value is the suffix that says so."""
+
+    LIVE = ""
+    DELETED = ".deleted"
+    """To be removed, now or at the next start."""
+    CLEANED = ".cleaned"
+    """The cleaner's unfinished output."""
+    SWAP = ".swap"
+    """The cleaner's finished output, about to replace its sources."""
+    TEMPORARY = ".tmp"
+    """Half of an atomic replacement that was never completed."""
+    PARTIAL = ".part"
+    """A metadata snapshot that is being written or fetched."""
+
+
+_SEGMENT_KINDS = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TRANSACTION_INDEX,
+)
+_REMOTE_KINDS = (
+    FileKind.REMOTE_OFFSET_INDEX,
+    FileKind.REMOTE_TIME_INDEX,
+    FileKind.REMOTE_TRANSACTION_INDEX,
+)
+_LIVE = frozenset({FileState.LIVE})
+_REPLACED = _LIVE | {FileState.TEMPORARY}
+_STATES = {
+    **dict.fromkeys(FileKind, _REPLACED),
+    **dict.fromkeys(_SEGMENT_KINDS, _LIVE | {FileState.DELETED, FileState.CLEANED, FileState.SWAP}),
+    **dict.fromkeys(_REMOTE_KINDS, _REPLACED | {FileState.DELETED}),
+    FileKind.PRODUCER_SNAPSHOT: _REPLACED | {FileState.DELETED},
+    FileKind.METADATA_SNAPSHOT: _LIVE | {FileState.DELETED, FileState.PARTIAL},
+    FileKind.CLEAN_SHUTDOWN: _LIVE,
+    FileKind.LOCK: _LIVE,
+    FileKind.UNKNOWN: _LIVE,
+}
+"""Which suffixes Kafka gives to which files."""
+
+_FIXED_NAMES = {
+    kind.value: kind
+    for kind in FileKind
+    if kind is not FileKind.UNKNOWN
+    and kind not in (*_SEGMENT_KINDS, *_REMOTE_KINDS)
+    and kind not in (FileKind.PRODUCER_SNAPSHOT, FileKind.METADATA_SNAPSHOT)
+}
+
+
+class FileName(NamedTuple):
+    """A file's name, taken apart: `stem` + ending of `kind` + suffix of `state`."""
+
+    kind: FileKind
+    stem: str = ""
+    """Before the ending: the offset and its like, or an unknown name whole."""
+    state: FileState = FileState.LIVE
+
+    def __str__(self) -> str:
+        return f"{self.stem}{self.kind.ending}{self.state.value}"
+
+    @property
+    def offset(self) -> int | None:
+        """Base offset of a segment, or the offset that a snapshot is valid up to, exclusively."""
+        if self.kind is FileKind.UNKNOWN or not self.stem:
+            return None
+        if self.kind is FileKind.METADATA_SNAPSHOT:
+            return java_text.parse_long(self.stem[:_OFFSET_WIDTH])
+        if self.kind in _REMOTE_KINDS:
+            return java_text.parse_long(self.stem.partition("_")[0])
+        return java_text.parse_long(self.stem.partition(".")[0])
+
+    @property
+    def epoch(self) -> int | None:
+        """Leader epoch of a metadata snapshot's last record."""
+        if self.kind is not FileKind.METADATA_SNAPSHOT:
+            return None
+        return java_text.parse_int(self.stem[_OFFSET_WIDTH + 1 :][:_EPOCH_WIDTH])
+
+    @property
+    def remote_segment_id(self) -> uuid.UUID | None:
+        if self.kind not in _REMOTE_KINDS:
+            return None
+        return java_text.parse_uuid(self.stem.partition("_")[2])
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether Kafka writes just this name; a broker opens no file by another one."""
+        offset = self.offset
+        if offset is None:
+            return self.kind is not FileKind.UNKNOWN
+        if self.kind is FileKind.METADATA_SNAPSHOT:
+            expected = f"{_padded(offset, _OFFSET_WIDTH)}-{_padded(self.epoch or 0, _EPOCH_WIDTH)}"
+            if self.state is FileState.PARTIAL:
+                return self.stem.startswith(f"{expected}-")
+        elif self.remote_segment_id is not None:
+            expected = f"{offset}_{java_text.uuid_text(self.remote_segment_id)}"
+        else:
+            expected = _padded(offset, _OFFSET_WIDTH)
+        return self.stem == expected
+
+
+def _padded(number: int, width: int) -> str:
+    """java.text.NumberFormat with a least number of digits, which a minus is not one of."""
+    return f"{'-' if number < 0 else ''}{abs(number):0{width}d}"
+
+
+def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> FileName:
+    """The name of one of a segment's four files, or of a producer snapshot."""
+    if kind not in (*_SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) or state not in _STATES[kind]:
+        raise ValueError(f"no segment has a file of {kind} and {state}")
+    return FileName(kind, _padded(offset, _OFFSET_WIDTH), state)
+
+
+def metadata_snapshot_name(
+    end_offset: int, epoch: int, state: FileState = FileState.LIVE, *, random: str = ""
+) -> FileName:
+    """A snapshot's name; only one that is `PARTIAL` has, and needs, some random text."""
+    partial = state is FileState.PARTIAL
+    if state not in _STATES[FileKind.METADATA_SNAPSHOT] or partial != bool(random):
+        raise ValueError(f"no metadata snapshot has {state} and random text {random!r}")
+    snapshot_id = f"{_padded(end_offset, _OFFSET_WIDTH)}-{_padded(epoch, _EPOCH_WIDTH)}"
+    stem = f"{snapshot_id}-{random}" if partial else snapshot_id
+    return FileName(FileKind.METADATA_SNAPSHOT, stem, state)
+
+
+def remote_index_name(
+    start_offset: int,
+    segment_id: uuid.UUID,
+    kind: FileKind,
+    state: FileState = FileState.LIVE,
+) -> FileName:
+    """The name of an index in the cache of a broker with tiered storage."""
+    if kind not in _REMOTE_KINDS or state not in _STATES[kind]:
+        raise ValueError(f"no remote index has {kind} and {state}")
+    return FileName(kind, f"{start_offset}_{java_text.uuid_text(segment_id)}", state)
+
+
+def parse_file_name(name: str) -> FileName:
+    """Any name is a value; one that is not Kafka's is `UNKNOWN`, with all of it as its stem."""
+    for state in FileState:
+        if not name.endswith(state.value):
+            continue
+        parsed = _parse_without_suffix(name.removesuffix(state.value), state)
+        if parsed is not None and state in _STATES[parsed.kind]:
+            return parsed
+    return FileName(FileKind.UNKNOWN, name)
+
+
+def _parse_without_suffix(name: str, state: FileState) -> FileName | None:
+    if name in _FIXED_NAMES:
+        return FileName(_FIXED_NAMES[name], "", state)
+    stem, dot, ending = name.rpartition(".")
+    for kind in (*_SEGMENT_KINDS, *_REMOTE_KINDS, FileKind.PRODUCER_SNAPSHOT):
+        if dot + ending == kind.ending:
+            parsed = FileName(kind, stem, state)
+            remote = kind not in _REMOTE_KINDS or parsed.remote_segment_id is not None
+            if parsed.offset is not None and remote:
+                return parsed
+    if dot + ending == FileKind.METADATA_SNAPSHOT.ending:
+        parsed = FileName(FileKind.METADATA_SNAPSHOT, stem, state)
+        if parsed.offset is not None and parsed.epoch is not None:
+            return parsed
+    return None
+
+
+class DirectoryKind(Enum):
+    """What a directory is; the value is the suffix of its name, or the whole of it."""
+
+    PARTITION = ""
+    DELETE = "-delete"
+    """Its topic or replica is gone; removed after a minute, or at the next start."""
+    FUTURE = "-future"
+    """A replica that is moving here from another log directory."""
+    STRAY = "-stray"
+    """Belonged to no replica of this broker when it started (KRaft)."""
+    REMOTE_LOG_INDEX_CACHE = REMOTE_LOG_INDEX_CACHE_DIRECTORY
+    UNKNOWN = "?"
+
+
+_SUFFIXED = (DirectoryKind.DELETE, DirectoryKind.FUTURE, DirectoryKind.STRAY)
+_CAPPED = (DirectoryKind.DELETE, DirectoryKind.STRAY)
+
+
+class DirectoryName(NamedTuple):
+    """A directory's name, taken apart; parts that a kind does not have are empty."""
+
+    kind: DirectoryKind
+    topic: str = ""
+    """Of an unknown directory: its whole name."""
+    partition_text: str = ""
+    unique_id: str = ""
+
+    def __str__(self) -> str:
+        if self.kind is DirectoryKind.UNKNOWN:
+            return self.topic
+        if self.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE:
+            return self.kind.value
+        partition = f"{self.topic}-{self.partition_text}"
+        if self.kind is DirectoryKind.PARTITION:
+            return partition
+        return f"{partition}.{self.unique_id}{self.kind.value}"
+
+    @property
+    def partition(self) -> int | None:
+        return java_text.parse_int(self.partition_text)
+
+    @property
+    def topic_may_be_cut(self) -> bool:
+        """Whether the topic may be only the beginning of the real one."""
+        return self.kind in _CAPPED and len(str(self)) == _MAX_DIRECTORY_LENGTH
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether Kafka can have made this name: Integer.parseInt would also read `topic-+07`."""
+        if self.kind in (DirectoryKind.UNKNOWN, DirectoryKind.REMOTE_LOG_INDEX_CACHE):
+            return self.kind is not DirectoryKind.UNKNOWN
+        return (
+            self.partition_text == str(self.partition)
+            and is_valid_topic(self.topic)
+            and (self.kind not in _SUFFIXED or bool(_UNIQUE_ID.fullmatch(self.unique_id)))
+        )
+
+
+def partition_directory_name(
+    topic: str,
+    partition: int,
+    kind: DirectoryKind = DirectoryKind.PARTITION,
+    *,
+    unique_id: uuid.UUID | None = None,
+) -> DirectoryName:
+    """The directory of a partition; a kind with a suffix needs a unique id."""
+    if kind is DirectoryKind.PARTITION and unique_id is None:
+        return DirectoryName(kind, topic, str(partition))
+    if kind not in _SUFFIXED or unique_id is None:
+        raise ValueError(f"no directory has {kind} and unique id {unique_id}")
+    name = DirectoryName(kind, topic, str(partition), unique_id.hex)
+    if kind in _CAPPED and (excess := len(str(name)) - _MAX_DIRECTORY_LENGTH) > 0:
+        return name._replace(topic=topic[:-excess])
+    return name
+
+
+def parse_directory_name(name: str) -> DirectoryName:
+    """Any name is a value; `UNKNOWN` is one at which a broker would fail to start."""
+    if name == REMOTE_LOG_INDEX_CACHE_DIRECTORY:
+        return DirectoryName(DirectoryKind.REMOTE_LOG_INDEX_CACHE)
+    try:
+        return parse_partition_directory_name(name)
+    except CorruptError:
+        return DirectoryName(DirectoryKind.UNKNOWN, name)
+
+
+def parse_partition_directory_name(name: str) -> DirectoryName:
+    """LocalLog.parseTopicPartitionName; the error's position counts characters of the name."""
+    kind = next((kind for kind in _SUFFIXED if name.endswith(kind.value)), DirectoryKind.PARTITION)
+    partition_name, unique_id = name, ""
+    if kind is not DirectoryKind.PARTITION:
+        partition_name, unique_id = _without_suffix(name, kind)
+    topic, dash, partition_text = partition_name.rpartition("-")
+    if not dash:
+        raise CorruptError(Location(name, 0), "no dash", "<topic>-<partition>")
+    if not topic:
+        raise CorruptError(Location(name, 0), "an empty topic", "<topic>-<partition>")
+    if java_text.parse_int(partition_text) is None:
+        location = Location(name, len(topic) + 1)
+        raise CorruptError(location, f"partition {partition_text!r}", "a 32-bit integer")
+    return DirectoryName(kind, topic, partition_text, unique_id)
+
+
+def _without_suffix(name: str, kind: DirectoryKind) -> tuple[str, str]:
+    r"""What stands before the last dot, and between it and the suffix.
+
+    Kafka asks for the pattern `(\S+)-(\S+)\.(\S+)-delete` first: somewhere a dash, at least a
+    character, a dot, at least a character, and nowhere a space. Done by hand because the pattern
+    takes the cube of the name's length in time.
+    """
+    body = name.removesuffix(kind.value)
+    dash, dot = body.find("-", 1), body.rfind(".", 0, -1)
+    if dash < 0 or dot < dash + 2 or _WHITESPACE.search(body):
+        location = Location(name, len(body))
+        raise CorruptError(location, kind.value, f"<topic>-<partition>.<unique id>{kind.value}")
+    partition_name, _, unique_id = body.rpartition(".")
+    return partition_name, unique_id
+
+
+def is_valid_topic(topic: str) -> bool:
+    return topic_problem(topic) is None
+
+
+def topic_problem(topic: str) -> str | None:
+    """What a broker has against the name of a new topic; None if nothing."""
+    if not topic:
+        return "the name is empty"
+    if topic in (".", ".."):
+        return "the name is a path of its own"
+    if len(topic) > _MAX_TOPIC_LENGTH:
+        return f"{len(topic)} characters are more than {_MAX_TOPIC_LENGTH}"
+    valid = _TOPIC_CHARACTERS.match(topic)
+    if valid and valid.end() < len(topic):
+        return f"{topic[valid.end()]!r} is not one of a-z A-Z 0-9 . _ -"
+    return None
