@@ -295,3 +295,24 @@ def _append_nullable(out: bytearray, value: bytes | None) -> None:
     else:
         write_varint(out, len(value))
         out += value
+
+
+def place(records: Iterable[SimpleRecord], base_offset: int) -> list[Record]:
+    """Give every record its offset, as the builder does, and refuse what it refuses."""
+    placed: list[Record] = []
+    last_offset = base_offset - 1
+    for record in records:
+        offset = last_offset + 1 if record.offset is None else record.offset
+        if placed and offset <= last_offset:
+            raise ValueError(f"offset {offset} after offset {last_offset}: offsets must increase")
+        if not -(2**31) <= offset - base_offset < 2**31:
+            raise ValueError(f"offset {offset} too far from base offset {base_offset}: int32 delta")
+        if record.timestamp < NO_TIMESTAMP:
+            raise ValueError(f"timestamp {record.timestamp}: must be -1, 0 or more")
+        placed.append(
+            Record(
+                offset, record.timestamp, record.key, record.value, record.headers, NO_SEQUENCE, 0
+            )
+        )
+        last_offset = offset
+    return placed

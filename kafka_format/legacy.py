@@ -1,0 +1,398 @@
+"""Messages of magic 0 and 1, as brokers before 0.11 wrote them and later ones still read.
+
+    entry    = offset: i64  size: i32  message
+    message  = crc: u32  CRC-32 of all that follows
+               magic: i8  attributes: i8  (bits 0-2 codec, bit 3 timestamp type in magic 1)
+               [timestamp: i64]  in magic 1
+               keyLength: i32 (-1 null)  key   valueLength: i32 (-1 null)  value
+
+A message without a codec is a batch of one record. With a codec it is a wrapper: its value is the
+compressed concatenation of entries, its offset that of the last of them. Inside,
+  - magic 0 has absolute offsets; magic 1 counts from zero, and the wrapper's offset tells where
+    (an offset of 0 came from early librdkafka and means: count from 0);
+  - the wrapper's timestamp type rules, and under LogAppendTime its timestamp too;
+  - messages of magic 0 in a wrapper of magic 1 exist (KAFKA-4298): they have no timestamp;
+  - a message cut off at the end is not there, as in the responses this once was made for.
+There are no producers, transactions, control records or leader epochs, and zstd came too late.
+
+Mirrors org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter in
+three ways: a length below -1 is damage (Kafka: null), so are inner messages of a magic above 1,
+and an entry's size must hold its message's fixed fields.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kafka_format.batch import located_in_payload
+from kafka_format.checksum import crc32
+from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress, decompress
+from kafka_format.errors import (
+    MEMORY,
+    CorruptError,
+    CrcMismatchError,
+    FormatError,
+    Location,
+    MalformedRecordError,
+    TruncatedError,
+    UnsupportedError,
+)
+from kafka_format.primitives import Buffer
+from kafka_format.record import (
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    Record,
+    SimpleRecord,
+    TimestampType,
+    place,
+    wrap_int64,
+)
+
+_ENTRY = struct.Struct(
+    ">q"  # offset: of the last record in here
+    "i"  # size: bytes after this field
+)
+_MESSAGE = struct.Struct(
+    ">I"  # crc: CRC-32 of all that follows
+    "b"  # magic
+    "b"  # attributes
+)
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
+_LENGTH_END = _ENTRY.size  # 12: size counts from here
+_MAGIC_POSITION = _LENGTH_END + 4  # the checksum covers the bytes from here
+_ATTRIBUTES_POSITION = _MAGIC_POSITION + 1
+_LOG_APPEND_TIME = 0x08
+SMALLEST_MESSAGE = 14  # magic 0 with null key and null value; magic 1 has 22
+
+
+class LegacyHeader(NamedTuple):
+    """The fixed part of an entry, every field as stored."""
+
+    offset: int
+    size: int
+    crc: int
+    magic: int
+    attributes: int
+    timestamp: int  # -1 in magic 0
+
+    @property
+    def size_of_fixed_part(self) -> int:
+        return _LENGTH_END + _MESSAGE.size + (_TIMESTAMP.size if self.magic else 0)
+
+    @property
+    def size_in_bytes(self) -> int:
+        return _LENGTH_END + self.size
+
+    @property
+    def codec_id(self) -> int:
+        """The three bits as stored; 5 to 7 name no codec."""
+        return self.attributes & CODEC_MASK
+
+    @property
+    def codec(self) -> Codec:
+        return codec_of(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        if self.attributes & _LOG_APPEND_TIME:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def last_offset(self) -> int:
+        return self.offset
+
+    @property
+    def next_offset(self) -> int:
+        return wrap_int64(self.offset + 1)
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.timestamp
+
+
+class LegacyMessage(NamedTuple):
+    """A whole entry: a record of its own, a wrapper, or a message inside one."""
+
+    header: LegacyHeader
+    key: bytes | None
+    value: bytes | None
+
+
+class LegacyBatch:
+    """A message of the log as read: one record, or a wrapper around some."""
+
+    __slots__ = ("header", "path", "position", "raw")
+
+    def __init__(self, header: LegacyHeader, path: str, position: int, raw: memoryview) -> None:
+        self.header = header
+        self.path = path
+        self.position = position
+        self.raw = raw
+
+    def __repr__(self) -> str:
+        header = self.header
+        return (
+            f"LegacyBatch({self.location}, magic {header.magic}, last offset {header.offset}, "
+            f"{header.size_in_bytes} bytes)"
+        )
+
+    @property
+    def location(self) -> Location:
+        return Location(self.path, self.position)
+
+    @property
+    def magic(self) -> int:
+        return self.header.magic
+
+    @property
+    def computed_crc(self) -> int:
+        return crc32(self.raw[_MAGIC_POSITION:])
+
+    @property
+    def is_valid(self) -> bool:
+        return self.header.crc == self.computed_crc
+
+    def ensure_valid(self) -> None:
+        computed = self.computed_crc
+        if computed != self.header.crc:
+            raise CrcMismatchError(
+                Location(self.path, self.position + _LENGTH_END),
+                f"stored crc {self.header.crc:#010x}",
+                f"computed crc {computed:#010x}",
+            )
+
+    def base_offset(self, *, limit: int | None = None) -> int:
+        """The first record's offset: a wrapper does not store it, so it is decompressed for it."""
+        return self.records(limit=limit)[0].offset
+
+    def message(self) -> LegacyMessage:
+        """The entry itself; of a wrapper, the compressed messages are its value."""
+        try:
+            return _complete(self.header, self.raw, 0)
+        except FormatError as error:
+            raise error.moved(self.path, self.position) from None
+
+    def records(self, *, limit: int | None = None) -> list[Record]:
+        """The record, or those inside the wrapper; the checksum is `ensure_valid`'s business."""
+        header = self.header
+        if header.codec_id == 0:
+            return [_record(self.message(), header.offset, header.timestamp)]
+        inner = self.inner_messages(limit=limit)
+        base_offset = self._base_of(inner)
+        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        return [
+            _record(
+                message,
+                wrap_int64(base_offset + message.header.offset),
+                header.timestamp
+                if is_append_time and message.header.magic
+                else message.header.timestamp,
+            )
+            for message in inner
+        ]
+
+    def inner_messages(self, *, limit: int | None = None) -> list[LegacyMessage]:
+        """What a wrapper wraps, as stored: offsets relative, timestamps its own."""
+        key, value = self.message()[1:]
+        start = self.position + self.header.size_of_fixed_part + 2 * _LENGTH.size + len(key or b"")
+        try:
+            inner = self._decompress(value, limit)
+        except FormatError as error:
+            raise error.moved(self.path, start) from None
+        try:
+            return list(_iter_inner(inner))
+        except FormatError as error:
+            raise located_in_payload(
+                error, Location(self.path, start), is_compressed=True
+            ) from None
+
+    def encode(self, *, limit: int | None = None) -> bytes:
+        """The message written anew from its fields, as Kafka would write them."""
+        message = self.message()
+        if self.header.codec_id:
+            inner = b"".join(map(encode_message, self.inner_messages(limit=limit)))
+            value = compress(self.header.codec, inner, magic=self.header.magic)
+            message = message._replace(value=value)
+        return encode_message(message)
+
+    def _decompress(self, value: bytes | None, limit: int | None) -> bytes:
+        codec = codec_of(self.header.attributes)
+        if codec is Codec.ZSTD:
+            raise UnsupportedError(
+                Location(MEMORY, 0), f"zstd in magic {self.magic}", "gzip, snappy or lz4"
+            )
+        if value is None:
+            raise MalformedRecordError(Location(MEMORY, 0), "a null value", "compressed messages")
+        return decompress(codec, value, magic=self.magic, limit=limit)
+
+    def _base_of(self, inner: list[LegacyMessage]) -> int:
+        """What to add to the offsets inside."""
+        offset, last_inner = self.header.offset, inner[-1].header.offset
+        if self.magic == 0 or offset == 0:
+            return 0
+        if offset < last_inner:
+            raise MalformedRecordError(
+                self.location,
+                f"wrapper with offset {offset}",
+                f"0, or at least {last_inner} as of the last message inside",
+            )
+        return offset - last_inner
+
+
+def _record(message: LegacyMessage, offset: int, timestamp: int) -> Record:
+    header, key, value = message
+    return Record(offset, timestamp, key, value, (), NO_SEQUENCE, header.attributes)
+
+
+def decode_legacy_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> LegacyBatch:
+    """The message that begins at `position`; its size is checked, its inside not yet."""
+    try:
+        header = _decode_header(buffer, position)
+    except FormatError as error:
+        raise error.moved(path, 0) from None
+    raw = memoryview(buffer)[position : position + header.size_in_bytes]
+    return LegacyBatch(header, path, position, raw)
+
+
+def _decode_header(buffer: Buffer, start: int) -> LegacyHeader:
+    left = len(buffer) - start
+    if left < _LENGTH_END:
+        raise TruncatedError(Location(MEMORY, start), f"{left} bytes", "12 or more")
+    offset, size = _ENTRY.unpack_from(buffer, start)
+    if size < SMALLEST_MESSAGE:
+        raise CorruptError(
+            Location(MEMORY, start), f"message of {size} bytes", f"at least {SMALLEST_MESSAGE}"
+        )
+    if size > left - _LENGTH_END:
+        raise TruncatedError(
+            Location(MEMORY, start), f"{left} bytes", f"a message of {_LENGTH_END + size}"
+        )
+    crc, magic, attributes = _MESSAGE.unpack_from(buffer, start + _LENGTH_END)
+    if magic not in {0, 1}:
+        raise UnsupportedError(
+            Location(MEMORY, start + _MAGIC_POSITION), f"magic {magic}", "a message of magic 0 or 1"
+        )
+    timestamp = NO_TIMESTAMP
+    if magic == 1:  # the smallest message has room for it
+        (timestamp,) = _TIMESTAMP.unpack_from(buffer, start + _LENGTH_END + _MESSAGE.size)
+    return LegacyHeader(offset, size, crc, magic, attributes, timestamp)
+
+
+def _complete(header: LegacyHeader, buffer: Buffer, start: int) -> LegacyMessage:
+    """Key and value too. Bytes behind them are let be: Kafka does not look at them either."""
+    end = start + header.size_in_bytes
+    key, position = _read_nullable(buffer, start + header.size_of_fixed_part, end, "key")
+    value, _ = _read_nullable(buffer, position, end, "value")
+    return LegacyMessage(header, key, value)
+
+
+def _read_nullable(buffer: Buffer, start: int, end: int, name: str) -> tuple[bytes | None, int]:
+    position = start + _LENGTH.size
+    if position > end:
+        raise MalformedRecordError(
+            Location(MEMORY, start), f"the end of the message at {end}", f"a {name} length"
+        )
+    (length,) = _LENGTH.unpack_from(buffer, start)
+    if length == -1:
+        return None, position
+    if not 0 <= length <= end - position:
+        raise MalformedRecordError(
+            Location(MEMORY, start), f"{name} of {length} bytes", f"-1 to {end - position}"
+        )
+    return bytes(buffer[position : position + length]), position + length
+
+
+def _iter_inner(buffer: bytes) -> Iterator[LegacyMessage]:
+    position = 0
+    while len(buffer) - position >= _LENGTH_END:
+        size = _ENTRY.unpack_from(buffer, position)[1]
+        if size > len(buffer) - position - _LENGTH_END:
+            break
+        header = _decode_header(buffer, position)
+        if header.codec_id:
+            raise MalformedRecordError(
+                Location(MEMORY, position + _ATTRIBUTES_POSITION),
+                f"message with codec {header.codec_id} inside a wrapper",
+                "no compression inside compression",
+            )
+        yield _complete(header, buffer, position)
+        position += header.size_in_bytes
+    if position == 0:
+        raise MalformedRecordError(Location(MEMORY, 0), "a wrapper of no message", "at least one")
+
+
+def encode_message(message: LegacyMessage) -> bytes:
+    """The entry of these fields; its size and checksum are computed."""
+    header, key, value = message
+    out = bytearray((header.magic, header.attributes & 0xFF))
+    if header.magic:
+        out += _TIMESTAMP.pack(header.timestamp)
+    for field in (key, value):
+        out += _LENGTH.pack(-1 if field is None else len(field))
+        out += field or b""
+    checksum = crc32(out).to_bytes(4, "big")
+    return _ENTRY.pack(header.offset, len(checksum) + len(out)) + checksum + out
+
+
+def encode_legacy_batch(
+    records: Iterable[SimpleRecord],
+    *,
+    magic: int,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    log_append_time: int = NO_TIMESTAMP,
+) -> bytes:
+    """The bytes MemoryRecordsBuilder makes: a message a record, or one wrapper around them all.
+
+    Raises ValueError where the builder refuses.
+    """
+    _check(magic, codec, timestamp_type)
+    placed = place(records, base_offset)
+    if any(record.headers for record in placed):
+        raise ValueError(f"magic {magic} has no headers")
+    is_append_time = magic == 1 and timestamp_type is TimestampType.LOG_APPEND_TIME
+    attributes = _LOG_APPEND_TIME if is_append_time else 0
+    first = base_offset if magic == 1 and codec is not Codec.NONE else 0
+    messages = b"".join(
+        _encode(
+            record.offset - first,
+            magic,
+            attributes,
+            log_append_time if is_append_time else record.timestamp,
+            record.key,
+            record.value,
+        )
+        for record in placed
+    )
+    if codec is Codec.NONE or not placed:
+        return messages
+    timestamp = log_append_time if is_append_time else max(record.timestamp for record in placed)
+    value = compress(codec, messages, magic=magic, level=level)
+    return _encode(placed[-1].offset, magic, attributes | codec, timestamp, None, value)
+
+
+def _encode(
+    offset: int,
+    magic: int,
+    attributes: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+) -> bytes:
+    header = LegacyHeader(offset, 0, 0, magic, attributes, timestamp)
+    return encode_message(LegacyMessage(header, key, value))
+
+
+def _check(magic: int, codec: Codec, timestamp_type: TimestampType) -> None:
+    if magic not in {0, 1}:
+        raise ValueError(f"magic {magic}: legacy messages are of magic 0 or 1")
+    if codec is Codec.ZSTD:
+        raise ValueError(f"magic {magic} has no zstd")
+    if magic == 1 and timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        raise ValueError("a message of magic 1 has CreateTime or LogAppendTime")

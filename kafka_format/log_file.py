@@ -1,0 +1,174 @@
+"""The batches of a `.log` file (or of any bytes like it), one after the other, and where they end.
+
+    segment = batch*  then: nothing | zeros (preallocated) | part of a batch (a torn write)
+
+Every batch says its length; nothing marks where one begins. So the first header that cannot be
+ends the walk, and that end is a value to look at: `LogFile.end` tells where and why.
+
+Mirrors org.apache.kafka.common.record.FileLogInputStream: up to 17 bytes at the end, or a batch
+longer than what is left, end a log silently in Kafka; a size below 14 is corrupt; everything of
+magic 2 and above is read as magic 2 (the checksum does not cover the magic).
+"""
+
+import io
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias
+
+from kafka_format.batch import RecordBatch, decode_batch
+from kafka_format.errors import MEMORY, CorruptError, FormatError, Location, TruncatedError
+from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_batch
+from kafka_format.primitives import Buffer
+
+_PREFIX = struct.Struct(
+    ">q"  # base offset, or the offset of a legacy message
+    "i"  # bytes after this field
+    "i"  # leader epoch, or the checksum of a legacy message
+    "b"  # magic, in every format
+)
+_LENGTH_END = 12
+_CHUNK = 1024 * 1024
+
+AnyBatch: TypeAlias = RecordBatch | LegacyBatch
+
+
+class SegmentEnd(NamedTuple):
+    """Where the batches of a file end, and why; `error` says more unless the file just ends."""
+
+    position: int
+    reason: Literal["end_of_file", "zeroed_tail", "truncated_batch", "corrupt_batch"]
+    error: FormatError | None = None
+
+
+class LogFile:
+    """Batches of a buffer or of an open binary file, of which it holds one batch at a time.
+
+    >>> log = LogFile(segment_bytes)
+    >>> for batch in log.batches(): ...
+    >>> log.end
+    SegmentEnd(position=4711, reason='end_of_file', error=None)
+    """
+
+    def __init__(
+        self,
+        source: Buffer | BinaryIO,
+        *,
+        path: str = MEMORY,
+        start: int = 0,
+        end: int | None = None,
+    ) -> None:
+        """Look at the bytes from `start` (a batch must begin there) up to `end`."""
+        self._source = _source_of(source)
+        self.path = path
+        self.start = start
+        self.limit = self._source.size if end is None else min(end, self._source.size)
+        self.end: SegmentEnd | None = None  # known when `batches` has run out
+
+    def batches(self) -> Iterator[AnyBatch]:
+        position = self.start
+        self.end = None
+        while True:
+            try:
+                batch = self._next_batch(position)
+            except FormatError as error:
+                self.end = self._end_at(position, error)
+                return
+            if batch is None:
+                self.end = SegmentEnd(position, "end_of_file")
+                return
+            yield batch
+            position += len(batch.raw)
+
+    def _next_batch(self, position: int) -> AnyBatch | None:
+        left = self.limit - position
+        if left <= 0:
+            return None
+        if left <= _PREFIX.size:
+            raise self._truncated(position, "a batch header")
+        prefix = self._source.read(position, _PREFIX.size)
+        if len(prefix) < _PREFIX.size:
+            raise self._truncated(position, "a batch header")
+        _, length, _, magic = _PREFIX.unpack(prefix)
+        if length < SMALLEST_MESSAGE:
+            raise CorruptError(
+                Location(self.path, position),
+                f"batch length {length}",
+                f"{SMALLEST_MESSAGE} or more",
+            )
+        size = _LENGTH_END + length
+        if size > left:
+            raise self._truncated(position, f"a batch of {size}")
+        raw = self._source.read(position, size)
+        decode = decode_batch if magic >= 2 else decode_legacy_batch
+        try:
+            batch = decode(raw)
+        except FormatError as error:
+            raise error.moved(self.path, position) from None
+        batch.path, batch.position = self.path, position
+        return batch
+
+    def _end_at(self, position: int, error: FormatError) -> SegmentEnd:
+        if self._is_zero_from(position):
+            return SegmentEnd(position, "zeroed_tail", error)
+        if isinstance(error, TruncatedError):
+            return SegmentEnd(position, "truncated_batch", error)
+        return SegmentEnd(position, "corrupt_batch", error)
+
+    def _is_zero_from(self, position: int) -> bool:
+        while position < self.limit:
+            chunk = bytes(self._source.read(position, min(_CHUNK, self.limit - position)))
+            if not chunk or chunk.count(0) < len(chunk):
+                return False
+            position += len(chunk)
+        return True
+
+    def _truncated(self, position: int, expected: str) -> TruncatedError:
+        found = f"{self.limit - position} bytes up to the end"
+        return TruncatedError(Location(self.path, position), found, expected)
+
+
+def iter_batches(
+    source: Buffer | BinaryIO, *, path: str = MEMORY, start: int = 0, end: int | None = None
+) -> Iterator[AnyBatch]:
+    """All whole batches; damage that ends them early is raised, a torn or zeroed tail is not.
+
+    Kafka's own rule for reading a log. Who must know how it ended uses LogFile.
+    """
+    log = LogFile(source, path=path, start=start, end=end)
+    yield from log.batches()
+    if log.end is not None and log.end.reason == "corrupt_batch" and log.end.error is not None:
+        raise log.end.error
+
+
+class _BufferSource:
+    def __init__(self, buffer: Buffer) -> None:
+        self._view = memoryview(buffer)
+        self.size = len(self._view)
+
+    def read(self, position: int, size: int) -> memoryview:
+        return self._view[position : position + size]
+
+
+class _FileSource:
+    """Reads where it is told to; goes to the file's position only if it is not there already."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.size = file.seek(0, io.SEEK_END)
+        self._position = self.size
+
+    def read(self, position: int, size: int) -> memoryview:
+        """Fewer bytes than asked for if the file shrank since it was measured."""
+        if position != self._position:
+            self._file.seek(position)
+        data = self._file.read(size)
+        while len(data) < size and (more := self._file.read(size - len(data))):
+            data += more  # an unbuffered file gives what it likes
+        self._position = position + len(data)
+        return memoryview(data)
+
+
+def _source_of(source: Buffer | BinaryIO) -> _BufferSource | _FileSource:
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _BufferSource(source)
+    return _FileSource(source)
