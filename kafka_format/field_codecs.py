@@ -7,9 +7,9 @@ that Kafka's own reader throws on the same bytes, for those who print what Kafka
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 import struct
+import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kafka_format.errors import (
@@ -20,6 +20,7 @@ from kafka_format.errors import (
     MalformedRecordError,
     TruncatedError,
 )
+from kafka_format.java_text import parse_uuid, uuid_text
 from kafka_format.primitives import read_unsigned_varint, write_unsigned_varint
 
 if TYPE_CHECKING:
@@ -109,21 +110,23 @@ def bool_codec(label: Label) -> Codec:
 
 
 def uuid_codec(label: Label) -> Codec:
-    def read(data: bytes, position: int) -> tuple[str, int]:
+    def read(data: bytes, position: int) -> tuple[uuid.UUID, int]:
         if len(data) - position < 16:
             raise _truncated(data, position, 16, label)
-        return uuid_text(data[position : position + 16]), position + 16
+        return uuid.UUID(bytes=data[position : position + 16]), position + 16
 
     def write(out: bytearray, value: Any) -> None:
-        try:
-            out += uuid_bytes(value)
-        except ValueError as error:
-            raise ValueError(f"{label}: {error}") from None
+        if not isinstance(value, uuid.UUID):
+            raise unexpected(label, value, "a uuid.UUID")
+        out += value.bytes
 
-    def from_json(node: Any) -> str:
-        return uuid_text(uuid_bytes(node))
+    def from_json(node: Any) -> uuid.UUID:
+        value = parse_uuid(node) if isinstance(node, str) else None
+        if value is None:
+            raise unexpected(label, node, "a uuid in base64url")
+        return value
 
-    return Codec(read, write, _same, from_json, _same)
+    return Codec(read, write, uuid_text, from_json, _same)
 
 
 def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
@@ -134,7 +137,7 @@ def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
         if length is None:
             return None, position
         if length > _MAX_STRING:
-            raise _refused(
+            raise refused(
                 CorruptError(
                     Location(MEMORY, position),
                     f"a string of {length} bytes for {label}",
@@ -153,7 +156,7 @@ def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
         out += content or b""
 
     def to_json(value: str | None) -> str | None:
-        return value if value is None or value.isascii() else java_text(value)
+        return value if value is None or value.isascii() else java_string(value)
 
     def from_json(node: Any) -> str | None:
         if not isinstance(node, str) and not (nullable and node is None):
@@ -203,7 +206,7 @@ def array_codec(
             return None, position
         left = len(data) - position
         if count > left:  # every element takes a byte or more
-            raise _refused(
+            raise refused(
                 CorruptError(
                     Location(MEMORY, position),
                     f"{count} elements of {label} in {left} bytes",
@@ -292,7 +295,7 @@ def _lengths(
             return length, position
         if nullable:
             return None, position
-        raise _refused(
+        raise refused(
             CorruptError(Location(MEMORY, start), f"null for {label}", "a value"),
             f"non-nullable field {label.kafka} was serialized as null",
         )
@@ -317,7 +320,7 @@ def read_uvarint(data: bytes, position: int, label: str) -> tuple[int, int]:
         value, position = read_unsigned_varint(data, position)
     except MalformedRecordError as error:
         pattern = sum((data[position + i] & 0x7F) << 7 * i for i in range(5)) & 0xFFFF_FFFF
-        raise _refused(
+        raise refused(
             error,
             "Varint is too long, the most significant bit in the 5th byte is set, "
             f"converted value: {pattern:x}",
@@ -330,12 +333,12 @@ def read_uvarint(data: bytes, position: int, label: str) -> tuple[int, int]:
 def read_array(data: bytes, position: int, size: int, label: str) -> tuple[bytes, int]:
     left = len(data) - position
     if size > left:
-        raise _refused(
+        raise refused(
             TruncatedError(Location(MEMORY, position), f"{left} bytes left", f"{size} for {label}"),
             f"Error reading byte array of {size} byte(s): only {left} byte(s) available",
         )
     if size < 0:
-        raise _refused(
+        raise refused(
             CorruptError(Location(MEMORY, position), f"a size of {size} for {label}", "0 or more"),
             str(size),
         )
@@ -353,7 +356,7 @@ def _truncated(data: bytes, position: int, size: int, label: Label) -> Truncated
     )
 
 
-def _refused(error: FormatError, kafka_text: str) -> FormatError:
+def refused(error: FormatError, kafka_text: str) -> FormatError:
     error.add_note(kafka_text)
     return error
 
@@ -370,21 +373,6 @@ def kafka_text(error: FormatError) -> str:
 # --- texts --------------------------------------------------------------------------------------
 
 
-def uuid_text(raw: bytes) -> str:
-    """Kafka's way to print a uuid: base64url without padding, 22 characters."""
-    return base64.urlsafe_b64encode(raw)[:22].decode("ascii")
-
-
-def uuid_bytes(text: Any) -> bytes:
-    try:
-        raw = base64.b64decode(text + "==", altchars=b"-_", validate=True)
-    except (TypeError, binascii.Error):
-        raw = b""
-    if len(raw) != 16:
-        raise ValueError(f"{text!r} is not a uuid in base64url")
-    return raw
-
-
 def encode_text(text: str) -> bytes:
     """The bytes that a decoded string came from, UTF-8 or not."""
     return text.encode("utf-8", "surrogateescape")
@@ -393,7 +381,7 @@ def encode_text(text: str) -> bytes:
 _JAVA_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
-def java_text(text: str) -> str:
+def java_string(text: str) -> str:
     """The string as Java has it: what is not UTF-8 became U+FFFD, one for each ill-formed piece.
 
     Python agrees on the pieces but for encoded surrogates, which are one piece in Java.

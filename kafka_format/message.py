@@ -30,6 +30,7 @@ Whether the bytes are also those a broker would have written is the question of 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -49,9 +50,8 @@ from kafka_format.field_codecs import (
     unexpected,
     uuid_codec,
 )
+from kafka_format.java_text import ZERO_UUID, uuid_text
 from kafka_format.primitives import Buffer, write_unsigned_varint
-
-ZERO_UUID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
 
 _LAST_VERSION = 0x7FFF
 _ZEROS: Final[dict[str, Any]] = {
@@ -142,7 +142,7 @@ class Message:
 
     def __repr__(self) -> str:
         parts = [f"v{self.schema_version}"] if self._layout.is_root else []
-        parts += [f"{name}={value!r}" for name, value in self.fields.items()]
+        parts += [f"{name}={_shown(value)}" for name, value in self.fields.items()]
         if self.unknown_tags:
             parts.append(f"unknown_tags={self.unknown_tags!r}")
         if self.trailing:
@@ -154,6 +154,14 @@ class Message:
         names = (layout.schema.name, layout.name, layout.version)
         state = (self.schema_version, self._values, self.unknown_tags, self.trailing)
         return _restore, (*names, *state)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, uuid.UUID):
+        return uuid_text(value)
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return repr(value)
 
 
 def _restore(schema: str, name: str, layout_version: int, *state: Any) -> Message:

@@ -23,6 +23,7 @@ from kafka_format.errors import (
     TruncatedError,
     UnsupportedError,
 )
+from kafka_format.field_codecs import refused
 from kafka_format.message import (
     Message,
     Schema,
@@ -98,10 +99,21 @@ class Frame(NamedTuple):
 
 
 def decode_frame(data: bytes) -> Frame:
+    """What stands before the struct; its errors carry Kafka's texts, as in `field_codecs`."""
     frame_version, at = _read_short(data, 0, "frame version")
     if frame_version != FRAME_VERSION:
-        raise UnsupportedError(
-            Location(MEMORY, 0), f"frame version {frame_version}", str(FRAME_VERSION)
+        raise refused(
+            UnsupportedError(
+                Location(MEMORY, 0), f"frame version {frame_version}", str(FRAME_VERSION)
+            ),
+            "Could not deserialize metadata record "
+            + (
+                f"due to unknown frame version {frame_version}(only frame version "
+                f"{FRAME_VERSION} is supported)"
+                if frame_version
+                else "with frame version 0. Note that upgrades from the preview release of KRaft "
+                "in 2.8 to newer versions are not supported."
+            ),
         )
     api_key, at = _read_short(data, at, "type")
     version, at = _read_short(data, at, "version")
@@ -126,9 +138,15 @@ def _decode(schemas: Mapping[int, Schema], data: bytes) -> MetadataRecord:
 
 def _read_short(data: bytes, position: int, what: str) -> tuple[int, int]:
     """Kafka's cast of an unsigned varint to a short: a negative int passes and loses its top."""
-    value, end = read_unsigned_varint(data, position)
+    try:
+        value, end = read_unsigned_varint(data, position)
+    except FormatError as error:
+        raise refused(error, f"Error while reading {what}") from None
     if _SHORT_MAX < value <= _INT_MAX:
-        raise CorruptError(
-            Location(MEMORY, position), f"{what} {value}", f"a number up to {_SHORT_MAX}"
+        raise refused(
+            CorruptError(
+                Location(MEMORY, position), f"{what} {value}", f"a number up to {_SHORT_MAX}"
+            ),
+            f"Value for {what} was too large.",
         )
     return ((value + 0x8000) & 0xFFFF) - 0x8000, end

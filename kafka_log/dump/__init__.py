@@ -1,0 +1,1 @@
+"""kafka-dump-log in our hands: what it prints for every kind of file."""
