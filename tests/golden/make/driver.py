@@ -46,10 +46,11 @@ def _text(content: bytes | None) -> str | None:
 class Driver:
     """`driver("operation", argument=…)` runs one operation of Driver.java and gives its answer."""
 
-    def __init__(self, version: str, bootstrap: str, home: Path, extra_jars: str = "") -> None:
+    def __init__(self, version: str, bootstrap: str, home: Path, streams: bool = False) -> None:
         classes = home / "classes"
-        class_path = f"{jars.class_path(version)}:{extra_jars}"
-        _compile(version, class_path, classes, streams=bool(extra_jars))
+        class_path = jars.class_path(version)
+        class_path += f":{_streams_jar(version, home)}" if streams else ""
+        _compile(version, class_path, classes, streams=streams)
         command = [jars.java_program("java"), "-Xmx384m", "-XX:+UseSerialGC"]
         command += ["-cp", f"{classes}:{class_path}", "Driver", bootstrap]
         with (home / "driver.log").open("ab") as talk:
@@ -65,12 +66,12 @@ class Driver:
         self.process.kill()
         self.process.wait(ANSWER_SECONDS)
 
-    def __call__(self, operation: str, **arguments: Any) -> Any:
-        self.process.stdin.write(json.dumps({"op": operation, **arguments}) + "\n")
+    def __call__(self, op: str, /, **arguments: Any) -> Any:
+        self.process.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
         self.process.stdin.flush()
         answer = json.loads(self.process.stdout.readline() or '{"error": "the driver ended"}')
         if "error" in answer:
-            raise RuntimeError(f"{operation}: {answer['error']}")
+            raise RuntimeError(f"{op}: {answer['error']}")
         return answer.get("value")
 
     def wait_until_ready(self) -> None:
@@ -119,3 +120,21 @@ def _compile(version: str, class_path: str, classes: Path, *, streams: bool) -> 
     command = [jars.java_program("javac"), "-nowarn", "-cp", class_path, "-d", str(classes)]
     command += [str(SOURCES / source) for source in sources]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
+
+
+def _streams_jar(version: str, home: Path) -> Path:
+    """Kafka Streams alone, without RocksDB: the application keeps its state in memory."""
+    ivy = home / "streams.ivy.xml"
+    ivy.write_text(
+        f'''<ivy-module version="2.0">
+  <info organisation="kafka-forensics" module="streams" revision="{version}"/>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka-streams" rev="{version}" conf="default->master"/>
+  </dependencies>
+</ivy-module>'''
+    )
+    command = [jars.java_program("java"), "-jar", str(jars._ivy_jar()), "-warn", "-ivy", str(ivy)]
+    command += ["-confs", "default", "-cache", str(home / "ivy")]
+    command += ["-retrieve", str(home / "streams" / "[artifact]-[revision].[ext]")]
+    subprocess.run(command, check=True, capture_output=True, timeout=ANSWER_SECONDS)
+    return home / "streams" / f"kafka-streams-{version}.jar"

@@ -29,6 +29,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
+import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -40,7 +41,9 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AccessControlEntryFilter;
 import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.acl.AclOperation;
 import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.ConfigResource;
@@ -49,6 +52,7 @@ import org.apache.kafka.common.quota.ClientQuotaAlteration;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.resource.PatternType;
 import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourcePatternFilter;
 import org.apache.kafka.common.resource.ResourceType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -81,10 +85,12 @@ public final class Driver {
         registerSecurity();
         OPERATIONS.put("read_all", Driver::readAll);
         OPERATIONS.put("end_offsets", Driver::endOffsets);
-        try {
-            Class.forName("GroupsOfFour").getMethod("register").invoke(null);
-        } catch (ClassNotFoundException older) {
-            // a release without share groups
+        for (String extension : List.of("GroupsOfFour", "StreamsGroup")) {
+            try {
+                Class.forName(extension).getMethod("register").invoke(null);
+            } catch (ClassNotFoundException absent) {
+                // not compiled: an older release, or nobody asked for Kafka Streams
+            }
         }
         BufferedReader commands =
                 new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -319,6 +325,12 @@ public final class Driver {
                     c.get("password").asText()))).all().get();
             return null;
         });
+        OPERATIONS.put("remove_scram_user", c -> {
+            admin.alterUserScramCredentials(List.of(new UserScramCredentialDeletion(
+                    c.get("user").asText(),
+                    ScramMechanism.fromMechanismName(c.get("mechanism").asText())))).all().get();
+            return null;
+        });
         OPERATIONS.put("acl", c -> {
             admin.createAcls(List.of(new AclBinding(
                     new ResourcePattern(ResourceType.valueOf(c.get("resource_type").asText()),
@@ -329,9 +341,9 @@ public final class Driver {
             return null;
         });
         OPERATIONS.put("remove_acls_of", c -> {
-            admin.deleteAcls(List.of(new org.apache.kafka.common.acl.AclBindingFilter(
-                    org.apache.kafka.common.resource.ResourcePatternFilter.ANY,
-                    new org.apache.kafka.common.acl.AccessControlEntryFilter(
+            admin.deleteAcls(List.of(new AclBindingFilter(
+                    ResourcePatternFilter.ANY,
+                    new AccessControlEntryFilter(
                             c.get("principal").asText(), null, AclOperation.ANY,
                             AclPermissionType.ANY)))).all().get();
             return null;

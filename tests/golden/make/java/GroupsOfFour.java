@@ -2,14 +2,14 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
-/** What only the clients of 4.x have: share groups. Compiled when the release has them. */
+/** What only the clients of 4.x have: share groups and subscriptions by pattern. */
 public final class GroupsOfFour {
     static final Map<String, KafkaShareConsumer<byte[], byte[]>> SHARE_CONSUMERS = new HashMap<>();
 
@@ -22,6 +22,16 @@ public final class GroupsOfFour {
                     new ByteArrayDeserializer(), new ByteArrayDeserializer());
             consumer.subscribe(Driver.strings(c.get("topics")));
             SHARE_CONSUMERS.put(c.get("name").asText(), consumer);
+            return null;
+        });
+        Driver.OPERATIONS.put("subscribe_pattern", c -> {
+            Driver.CONSUMERS.get(c.get("name").asText())
+                    .subscribe(new SubscriptionPattern(c.get("pattern").asText()));
+            return null;
+        });
+        Driver.OPERATIONS.put("alter_share_offset", c -> {
+            Driver.admin.alterShareGroupOffsets(c.get("group").asText(),
+                    Map.of(Driver.partition(c), c.get("offset").asLong())).all().get();
             return null;
         });
         Driver.OPERATIONS.put("share_poll", c -> sharePoll(

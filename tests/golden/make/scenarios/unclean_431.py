@@ -24,10 +24,7 @@ empty or behind the log.
 """
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-SETTINGS = {
-    "log.index.size.max.bytes": 65_536,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
-}
+SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
 
 
 def rows(count: int = 20) -> list[tuple[bytes, bytes, list[tuple[str, bytes]]]]:
