@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from tests.oracle import jars
+from tests.oracle.logs import START, TOPIC_ID, BuiltLog, LogPlan, draw
 
 JAVA = Path(__file__).parent / "java"
 FLAGS = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m")
@@ -289,6 +290,54 @@ class Oracle:
     def encode_remote(self, api_key: int, version: int, data: Mapping[str, Any]) -> bytes:
         answer = self.call("encode_remote", api_key=api_key, version=version, data=data)
         return base64.b64decode(answer["bytes"])
+
+    def run_log(
+        self, path: Path, *, timeout: float | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Opens (or makes) a partition directory with UnifiedLog, takes `steps`, closes it."""
+        return self.call("run_log", path=path, timeout=timeout, **options)
+
+    def build_log(self, path: Path, plan: LogPlan | None = None, **fields: Any) -> BuiltLog:
+        """A new partition directory by `LogPlan`; its name must be Kafka's, as `orders-0`."""
+        plan = plan or LogPlan(**fields)
+        steps, records = draw(plan)
+        answer = self.run_log(
+            path,
+            config=plan.settings(),
+            time=START,
+            topic_id=TOPIC_ID,
+            steps=steps,
+            close=plan.close,
+            timeout=300,
+        )
+        log_end_offset = answer["state"]["log_end_offset"]
+        if log_end_offset != records[-1].offset + 1:
+            raise AssertionError(f"Kafka ends at {log_end_offset}, the plan at {records[-1]}")
+        return BuiltLog(path=path, records=records, state=answer["state"], files=answer["files"])
+
+    def open_log(
+        self, source: Path, into: Path | None = None, *, high_watermark: bool = True, **options: Any
+    ) -> dict[str, Any]:
+        """What Kafka makes of a partition directory when it starts: the state of a copy.
+
+        The copy, recovered and closed, is left in `into` if that is given (a folder to hold it).
+        Options as in `run_log`: clean_shutdown, log_start_offset, recovery_point, config, time.
+        """
+        with tempfile.TemporaryDirectory() as scratch:
+            steps = [{"do": "high_watermark"}] if high_watermark else []
+            target = (into or Path(scratch)) / source.name
+            options = {"time": START, "steps": steps} | options
+            return self.run_log(target, copy_from=source, timeout=300, **options)
+
+    def build_segment(self, path: Path, **options: Any) -> int:
+        """One large file of batches, for benchmarks; its size."""
+        return self.call("build_segment", path=path, timeout=600, **options)["size_in_bytes"]
+
+    def bench_records(
+        self, path: Path, *, rounds: int = 5, mode: str = "records"
+    ) -> dict[str, Any]:
+        """Seconds of each round of a Java loop over FileRecords; start it with BENCHMARK_FLAGS."""
+        return self.call("bench_records", path=path, rounds=rounds, mode=mode, timeout=600)
 
 
 class MessageExample:

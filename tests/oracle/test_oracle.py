@@ -1,6 +1,7 @@
 """The oracle itself: it is deterministic, it survives errors, one JVM answers a whole run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,9 @@ from tests.oracle.client import (
     OracleTimeoutError,
     b64,
     record,
+    unb64,
 )
-
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+from tests.oracle.logs import CODECS, ExpectedRecord
 
 
 def test_one_jvm_answers_every_request_of_a_run(oracle: Oracle) -> None:
@@ -239,3 +240,126 @@ def test_reading_a_file_that_is_not_there_does_not_create_it(
     with pytest.raises(OracleError, match="NoSuchFileException"):
         oracle.read_file("leader_epoch_checkpoint", path)
     assert not path.exists()
+
+
+def files_of(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir())}
+
+
+def found_records(oracle: Oracle, segments: list[Path]) -> list[ExpectedRecord]:
+    """Every record as Kafka's own FileRecords finds it."""
+    found = []
+    for segment in segments:
+        read = oracle.read_batches(segment)
+        assert read["error"] is None
+        for batch in read["batches"]:
+            assert (batch["error"], batch["is_valid"]) == (None, True)
+            found += [expected_of(batch, record_) for record_ in batch["records"]]
+    return found
+
+
+def expected_of(batch: dict[str, Any], record_: dict[str, Any]) -> ExpectedRecord:
+    return ExpectedRecord(
+        offset=record_["offset"],
+        timestamp=record_["timestamp"],
+        key=unb64(record_["key"]),
+        value=unb64(record_["value"]),
+        headers=tuple((name, unb64(value)) for name, value in record_["headers"]),
+        producer_id=batch["producer_id"],
+        producer_epoch=batch["producer_epoch"],
+        sequence=record_["sequence"],
+        partition_leader_epoch=batch["partition_leader_epoch"],
+        is_transactional=batch["is_transactional"],
+        control=record_["control"]["type"] if batch["is_control"] else None,
+        codec=batch["codec"],
+    )
+
+
+def test_a_seed_gives_the_same_directory_byte_for_byte(oracle: Oracle, tmp_path: Path) -> None:
+    first = oracle.build_log(tmp_path / "a" / "orders-0", seed=1)
+    second = oracle.build_log(tmp_path / "b" / "orders-0", seed=1)
+    other = oracle.build_log(tmp_path / "c" / "orders-0", seed=2)
+    assert files_of(first.path) == files_of(second.path)
+    assert files_of(first.path) != files_of(other.path)
+    assert first.state == second.state
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"timestamp_type": "LogAppendTime"},
+        {"gaps": True},
+        {"gaps": True, "timestamp_type": "LogAppendTime"},
+        {"magic": 1, "codecs": CODECS[:4]},
+        {"magic": 1, "codecs": CODECS[:4], "timestamp_type": "LogAppendTime"},
+        {"magic": 0, "codecs": CODECS[:4]},
+        {"close": "crash"},
+    ],
+    ids=str,
+)
+def test_a_built_log_holds_what_its_plan_says(
+    oracle: Oracle, tmp_path: Path, fields: dict[str, Any]
+) -> None:
+    built = oracle.build_log(tmp_path / "orders-0", seed=3, **fields)
+    assert len(built.segments()) >= 20
+    assert found_records(oracle, built.segments()) == built.records
+
+
+def test_the_default_plan_has_a_little_of_everything(oracle: Oracle, tmp_path: Path) -> None:
+    built = oracle.build_log(tmp_path / "orders-0", seed=4)
+    assert {record_.codec for record_ in built.records} == set(CODECS)
+    assert {record_.control for record_ in built.records} == {None, "COMMIT", "ABORT"}
+    assert {None, b""} <= {record_.key for record_ in built.records}
+    assert {None, b""} <= {record_.value for record_ in built.records}
+    assert any(value is None for record_ in built.records for _, value in record_.headers)
+    assert len(built.state["leader_epochs"]) == 4
+    assert built.state["aborted_transactions"]
+    assert built.state["last_stable_offset"] < built.state["log_end_offset"]
+    assert len(built.segments()) >= 24
+
+
+def test_a_crash_leaves_preallocated_files_and_opening_a_copy_recovers_them(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    built = oracle.build_log(
+        tmp_path / "orders-0", seed=5, close="crash", config={"preallocate": True}
+    )
+    before = files_of(built.path)
+    last = built.segments()[-1]
+    assert last.stat().st_size == 2048
+    assert last.with_suffix(".index").stat().st_size == 1024
+    opened = oracle.open_log(
+        built.path, tmp_path / "copy", clean_shutdown=False, config={"segment.index.bytes": 1024}
+    )
+    assert files_of(built.path) == before
+    told = ("log_end_offset", "last_stable_offset", "aborted_transactions", "leader_epochs")
+    assert {name: opened["state"][name] for name in told} == {
+        name: built.state[name] for name in told
+    }
+    recovered = tmp_path / "copy" / "orders-0" / last.name
+    assert recovered.read_bytes() == before[last.name][: recovered.stat().st_size]
+    assert recovered.stat().st_size < 2048
+
+
+def test_a_step_that_may_fail_tells_its_error(oracle: Oracle, tmp_path: Path) -> None:
+    batch = {"producer_id": 1, "producer_epoch": 0, "records": [record(1, b"k", b"v")]}
+    answer = oracle.run_log(
+        tmp_path / "orders-0",
+        steps=[
+            {"do": "append", "batch": batch | {"base_sequence": 0}},
+            {"do": "append", "batch": batch | {"base_sequence": 9}, "may_fail": True},
+        ],
+    )
+    assert answer["steps"][1]["error"]["class"].endswith("OutOfOrderSequenceException")
+    assert answer["state"]["log_end_offset"] == 1
+
+
+def test_a_bench_loop_sees_every_record(oracle: Oracle, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    size = oracle.build_segment(path, records=1000, records_per_batch=30, codec="lz4")
+    assert path.stat().st_size == size
+    for mode in ("records", "skip", "headers"):
+        answer = oracle.bench_records(path, rounds=2, mode=mode)
+        assert (answer["records"], answer["batches"]) == (1000, 34)
+        assert len(answer["seconds"]) == 2

@@ -14,6 +14,9 @@ final class Requests {
         all.put("dump", new Dump(DumpLogSegments::main));
         all.put("build_batch", Batches::build);
         all.put("read_batches", Batches::read);
+        all.put("build_segment", Bench::buildSegment);
+        all.put("bench_records", Bench::run);
+        all.put("run_log", Logs::run);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
