@@ -46,6 +46,7 @@ from kafka_format.field_codecs import (
     number_codec,
     read_array,
     read_uvarint,
+    refused,
     string_codec,
     unexpected,
     uuid_codec,
@@ -323,6 +324,7 @@ class Layout:
         ]
         tagged = sorted((each.tag, each.attribute) for each in self.fields if each.tag is not None)
         self._tagged = {tag: (name, *self._codecs[name][:2]) for tag, name in tagged}
+        self._later_tags = {each.tag for each in struct_.fields} - {None} - self._tagged.keys()
         self._defaults = {each.attribute: self._default(each) for each in self.fields}
         self._tag_defaults = {name: self._defaults[name] for _, name in tagged}
 
@@ -354,6 +356,15 @@ class Layout:
             if tag in self._tagged:
                 attribute, read, _ = self._tagged[tag]
                 values[attribute], position = read(data, position)
+            elif tag in self._later_tags:
+                raise refused(
+                    CorruptError(
+                        Location(MEMORY, position),
+                        f"tag {tag} in {self.qualified_name} version {self.version}",
+                        "no tag that only other versions have",
+                    ),
+                    f"Tag {tag} is not valid for version {self.version}",
+                )
             else:
                 payload, position = read_array(data, position, size, f"{label}, tag {tag}")
                 unknown.append((tag, payload))
