@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from kafka_format import log_file
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.window import CHUNK_BYTES, Window
 from kafka_format.errors import MEMORY
+from kafka_format.log_file import LogFile, SegmentEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from kafka_format.log_file import SegmentEnd
     from kafka_format.primitives import Buffer
 
     Int64s = npt.NDArray[np.int64]
@@ -31,6 +30,17 @@ _TABLE_ROWS = 32 * 1024
 # From here on, reading 61 bytes a batch costs less than reading past the records between.
 _LARGE_BATCH = 32 * 1024
 _SMALL_READ = 4 * 1024
+
+
+class _Field:
+    """A row of the header table, under its name."""
+
+    def __init__(self, row: int) -> None:
+        self._row = row
+
+    def __get__(self, columns: BatchColumns, owner: type) -> Int64s:
+        field: Int64s = columns.table[self._row]
+        return field
 
 
 class BatchColumns:
@@ -48,7 +58,7 @@ class BatchColumns:
         self.computed_crc = computed_crc
 
     def __len__(self) -> int:
-        return self._table.shape[1]
+        return int(self._table.shape[1])
 
     def __repr__(self) -> str:
         if not len(self):
@@ -65,20 +75,20 @@ class BatchColumns:
         """All fields, as the kernels take them."""
         return self._table
 
-    position = property(lambda self: self._table[k.POSITION])
-    base_offset = property(lambda self: self._table[k.BASE_OFFSET])
-    size_in_bytes = property(lambda self: self._table[k.SIZE_IN_BYTES])
-    partition_leader_epoch = property(lambda self: self._table[k.PARTITION_LEADER_EPOCH])
-    magic = property(lambda self: self._table[k.MAGIC])
-    crc = property(lambda self: self._table[k.CRC])
-    attributes = property(lambda self: self._table[k.ATTRIBUTES])
-    last_offset_delta = property(lambda self: self._table[k.LAST_OFFSET_DELTA])
-    base_timestamp = property(lambda self: self._table[k.BASE_TIMESTAMP])
-    max_timestamp = property(lambda self: self._table[k.MAX_TIMESTAMP])
-    producer_id = property(lambda self: self._table[k.PRODUCER_ID])
-    producer_epoch = property(lambda self: self._table[k.PRODUCER_EPOCH])
-    base_sequence = property(lambda self: self._table[k.BASE_SEQUENCE])
-    record_count = property(lambda self: self._table[k.RECORD_COUNT])
+    position = _Field(k.POSITION)
+    base_offset = _Field(k.BASE_OFFSET)
+    size_in_bytes = _Field(k.SIZE_IN_BYTES)
+    partition_leader_epoch = _Field(k.PARTITION_LEADER_EPOCH)
+    magic = _Field(k.MAGIC)
+    crc = _Field(k.CRC)
+    attributes = _Field(k.ATTRIBUTES)
+    last_offset_delta = _Field(k.LAST_OFFSET_DELTA)
+    base_timestamp = _Field(k.BASE_TIMESTAMP)
+    max_timestamp = _Field(k.MAX_TIMESTAMP)
+    producer_id = _Field(k.PRODUCER_ID)
+    producer_epoch = _Field(k.PRODUCER_EPOCH)
+    base_sequence = _Field(k.BASE_SEQUENCE)
+    record_count = _Field(k.RECORD_COUNT)
 
     @property
     def codec(self) -> Int64s:
@@ -93,18 +103,12 @@ class BatchColumns:
         return self.magic < 2
 
     @property
-    def is_whole(self) -> Bools:
-        """Large enough to be a batch of its magic."""
-        return self.size_in_bytes >= np.where(
-            self.is_legacy, k.LOG_OVERHEAD + k.RECORD_OVERHEAD_V0, k.RECORD_BATCH_OVERHEAD
-        )
-
-    @property
     def is_valid(self) -> Bools:
-        """RecordBatch.isValid: large enough, and the stored checksum is the computed one."""
+        """RecordBatch.isValid: the stored checksum is the computed one."""
         if self.computed_crc is None:
             raise ValueError("these batches were read without checksum verification")
-        return self.is_whole & (self.crc == self.computed_crc)
+        valid: Bools = self.crc == self.computed_crc
+        return valid
 
 
 class Piece(NamedTuple):
@@ -170,9 +174,7 @@ class BatchScan:
                     break
             elif why != k.TABLE_FULL:
                 break
-        self.end = log_file.segment_end(
-            self._source, position, path=self.path, end=window.end
-        )
+        self.end = _segment_end(self._source, position, path=self.path, end=window.end)
 
     def _whole(self, table: Int64s, count: int, reached: int) -> tuple[int, int, int]:
         """Batches that lie in the window as a whole, where the rest begins, and the size it needs.
@@ -188,14 +190,16 @@ class BatchScan:
     def _piece(self, table: Int64s) -> Piece:
         window = self._window
         crc = self._checksums(table) if self._verify else None
-        return Piece(window.data, window.base, BatchColumns(table, path=self.path, computed_crc=crc))
+        return Piece(
+            window.data, window.base, BatchColumns(table, path=self.path, computed_crc=crc)
+        )
 
     def _checksums(self, table: Int64s) -> Int64s:
-        """CRC-32C for magic 2 and above, CRC-32 for legacy; -1 where the batch is too small."""
+        """CRC-32C for magic 2 and above, CRC-32 for legacy."""
         batches = BatchColumns(table, path=self.path)
         begin = batches.position - self._window.base
         ends = begin + batches.size_in_bytes
-        starts = np.minimum(begin + np.where(batches.is_legacy, 16, 21), ends)
+        starts = begin + np.where(batches.is_legacy, 16, 21)
         data = kernel_bytes(self._window.data, compiled=self.compiled)
         crc = np.zeros(len(batches), np.int64)
         self._kernels.checksum_ranges(data, starts, ends, crc)
@@ -204,7 +208,6 @@ class BatchScan:
             legacy_crc = np.zeros(len(legacy), np.int64)
             self._kernels.crc32_ranges(data, starts[legacy], ends[legacy], legacy_crc)
             crc[legacy] = legacy_crc
-        crc[~batches.is_whole] = -1
         return crc
 
 
@@ -259,9 +262,19 @@ class HeaderWalk:
                 break
         if count:
             yield BatchColumns(table[:, :count], path=self.path)
-        self.end = log_file.segment_end(self._source, position, path=self.path, end=window.end)
+        self.end = _segment_end(self._source, position, path=self.path, end=window.end)
 
 
 def kernel_bytes(data: npt.NDArray[np.uint8], *, compiled: bool) -> Any:
     """Bytes as the kernels want them: plain Python counts with ints, which a memoryview gives."""
-    return data if compiled else memoryview(data)
+    return data if compiled else data.data
+
+
+def _segment_end(
+    source: BinaryIO | Buffer, position: int, *, path: str, end: int
+) -> SegmentEnd | None:
+    """What the row reader says of the place where a kernel found no further batch."""
+    log = LogFile(source, path=path, start=position, end=end)
+    for batch in log.batches():
+        raise AssertionError(f"{batch.location}: the row reader finds a batch")
+    return log.end

@@ -1,12 +1,13 @@
 """Loops over bytes, one source for two ways to run.
 
-Every function marked `@kernel` is plain Python over a memoryview. `load` gives the functions as they
-are, or compiled by numba over arrays: same answers, 30 to 50 times faster. To stay true in both:
+Every function marked `@kernel` is plain Python over a memoryview. `load` gives the functions as
+they are, or compiled by numba over arrays: same answers, 30 to 50 times faster. To stay true in
+both:
 
 - bytes are read by index only, and give an int either way;
 - arithmetic that may leave 64 bits goes through `wrap`, which compiled code needs not;
-- output is written into arrays that the caller allocated, sized from bytes that are there, never from
-  a length that a file claims.
+- output is written into arrays that the caller allocated, sized from bytes that are there, never
+  from a length that a file claims.
 
 A kernel decides only whether a batch is sound. Where it is not, the row decoder is asked again, and
 says where, found and expected: one wording, one truth.
@@ -79,7 +80,7 @@ TABLE_FULL = 0
 NEED_BYTES = 1
 END_OF_FILE = 2
 TORN_BATCH = 3
-SIZE_TOO_SMALL = 4
+CORRUPT_BATCH = 4
 
 LOG_OVERHEAD = 12  # offset and size, before what size counts
 UP_TO_MAGIC = 17
@@ -91,7 +92,8 @@ SMALLEST_RECORD = 7  # length, attributes, two deltas, two null lengths, no head
 CODEC_MASK = 7
 LZ4 = 3
 LZ4_BLOCK = 65536
-LZ4_STORED = 0x8000_0000
+LZ4_MAGIC = 0x0422_4D18
+LZ4_DESCRIPTOR = 0x1860_4082  # the magic's last byte, FLG, BD and header checksum
 LOG_APPEND_TIME = 8
 
 _KERNELS: list[FunctionType] = []
@@ -216,7 +218,7 @@ def varlong(data: Any, at: int, end: int) -> tuple[int, int]:
 
 @kernel
 def add_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence, with what its int arithmetic does to a negative step."""
+    """DefaultRecordBatch.incrementSequence, and what its int arithmetic does to a negative step."""
     total = sequence + increment
     if total > 0x7FFF_FFFF or increment < 0:
         total -= 0x8000_0000
@@ -239,7 +241,7 @@ def read_headers(
             return count, at, NEED_BYTES
         size = int32(data, at + 8)
         if size < RECORD_OVERHEAD_V0:
-            return count, at, SIZE_TOO_SMALL
+            return count, at, CORRUPT_BATCH
         if at > end - LOG_OVERHEAD - size:
             return count, at, TORN_BATCH
         size += LOG_OVERHEAD
@@ -253,8 +255,10 @@ def read_headers(
         magic = byte(data, at + 16)
         if magic >= 0x80:
             magic -= 0x100
+        if magic < 0 or (magic >= 2 and size < RECORD_BATCH_OVERHEAD):
+            return count, at, CORRUPT_BATCH
         table[MAGIC, count] = magic
-        if magic >= 2 and size >= RECORD_BATCH_OVERHEAD:
+        if magic >= 2:
             table[PARTITION_LEADER_EPOCH, count] = int32(data, at + 12)
             table[CRC, count] = uint32(data, at + 17)
             table[ATTRIBUTES, count] = int16(data, at + 21)
@@ -266,26 +270,21 @@ def read_headers(
             table[BASE_SEQUENCE, count] = int32(data, at + 53)
             table[RECORD_COUNT, count] = int32(data, at + 57)
         else:
-            read_short_header(data, at, size, magic, table, count)
+            read_message_header(data, at, magic, table, count)
         count += 1
         at += size
 
 
 @kernel
-def read_short_header(
-    data: Any, at: int, size: int, magic: int, table: Any, count: int
-) -> None:
-    """A legacy message, or a batch too small to hold its header: what is not there is -1."""
+def read_message_header(data: Any, at: int, magic: int, table: Any, count: int) -> None:
+    """A message of magic 0 or 1: what those do not have is -1."""
     for field in range(PARTITION_LEADER_EPOCH, HEADER_FIELDS):
         if field != MAGIC:
             table[field, count] = -1
     table[LAST_OFFSET_DELTA, count] = 0
-    table[ATTRIBUTES, count] = 0
-    if magic >= 2:
-        return
     table[CRC, count] = uint32(data, at + 12)
     table[ATTRIBUTES, count] = byte(data, at + 17)
-    if magic == 1 and size >= LOG_OVERHEAD + RECORD_OVERHEAD_V1:
+    if magic == 1:
         table[BASE_TIMESTAMP, count] = int64(data, at + 18)
         table[MAX_TIMESTAMP, count] = int64(data, at + 18)
 
@@ -318,7 +317,7 @@ def lz4_size(data: Any, at: int) -> int:
 @kernel
 def lz4_blocks(data: Any, at: int, end: int) -> int:
     """How many blocks a frame of Kafka's own kind has; -1 if it is of another kind."""
-    if end - at < 11 or uint32(data, at) != 0x0422_4D18 or uint32(data, at + 3) & 0xFFFFFF != 0x604082:
+    if end - at < 11 or uint32(data, at) != LZ4_MAGIC or uint32(data, at + 3) != LZ4_DESCRIPTOR:
         return -1
     at += 7
     blocks = 0
@@ -356,13 +355,21 @@ def unpack_lz4(data: Any, at: int, blocks: int, out: Any, start: int) -> int:
 
 @kernel
 def unpack_batches(
-    data: Any, table: Any, base: int, first: int, last: int, sound: Any, out: Any, at: int,
-    starts: Any, ends: Any,
+    data: Any,
+    table: Any,
+    base: int,
+    first: int,
+    last: int,
+    sound: Any,
+    out: Any,
+    at: int,
+    starts: Any,
+    ends: Any,
 ) -> tuple[int, int]:
     """Copy or decompress payloads of magic-2 batches into `out` from `at` on.
 
-    Passes over what is not sound. Stops before the first batch that it has no room for or that needs
-    another reader (another codec, a frame of another kind, damage): the caller looks at that one.
+    Passes over what is not sound. Stops before the first batch that it has no room for or that
+    needs another reader (another codec, a frame of another kind, damage): the caller looks at it.
     Returns (that batch, the position reached in `out`).
     """
     room = len(out)
@@ -394,8 +401,16 @@ def unpack_batches(
 
 @kernel
 def decode_records(
-    data: Any, table: Any, starts: Any, ends: Any, first: int, last: int, longs: Any, ints: Any,
-    counts: Any, row: int,
+    data: Any,
+    table: Any,
+    starts: Any,
+    ends: Any,
+    first: int,
+    last: int,
+    longs: Any,
+    ints: Any,
+    counts: Any,
+    row: int,
 ) -> int:
     """The records of magic-2 batches first..last, whose plain payloads lie in `data`.
 
@@ -507,23 +522,21 @@ def decode_headers(data: Any, longs: Any, ints: Any, header_longs: Any, header_i
 
 @kernel
 def count_entries(data: Any, at: int, end: int) -> int:
-    """Messages inside a legacy wrapper's plain value; -1 if they do not fill it exactly."""
+    """Whole messages inside a legacy wrapper's plain value; -1 if there is none, or damage."""
     count = 0
-    while at < end:
-        if end - at < LOG_OVERHEAD + RECORD_OVERHEAD_V0:
-            return -1
+    while end - at >= LOG_OVERHEAD:
         size = int32(data, at + 8)
-        if size < RECORD_OVERHEAD_V0 or size > end - at - LOG_OVERHEAD:
+        if size > end - at - LOG_OVERHEAD:
+            break  # cut off: not there, as Kafka has it
+        if size < RECORD_OVERHEAD_V0:
             return -1
         at += LOG_OVERHEAD + size
         count += 1
-    return count
+    return count or -1
 
 
 @kernel
-def decode_message(
-    data: Any, at: int, batch: int, longs: Any, ints: Any, row: int
-) -> int:
+def decode_message(data: Any, at: int, batch: int, longs: Any, ints: Any, row: int) -> int:
     """One legacy message into a row: its end, or -1 if its lengths do not fit."""
     end = at + LOG_OVERHEAD + int32(data, at + 8)
     longs[RECORD_POSITION, row] = at
@@ -560,13 +573,13 @@ def decode_message(
 
 @kernel
 def decode_wrapper(
-    data: Any, at: int, end: int, table: Any, batch: int, longs: Any, ints: Any, row: int
+    data: Any, at: int, count: int, table: Any, batch: int, longs: Any, ints: Any, row: int
 ) -> int:
-    """The messages of a legacy wrapper, its plain value at [at, end); the row after them, or -1."""
+    """The `count` messages of a legacy wrapper, from `at` on; the row after them, or -1."""
     first = row
     relative = table[MAGIC, batch] == 1
     append_time = relative and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
-    while at < end:
+    for _ in range(count):
         magic = data[at + 16]
         if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
             return -1
@@ -576,8 +589,6 @@ def decode_wrapper(
         if append_time and magic == 1:
             longs[TIMESTAMP, row] = table[MAX_TIMESTAMP, batch]
         row += 1
-    if row == first:
-        return -1
     if relative:
         last = longs[OFFSET, row - 1] + 0
         wrapper_offset = int(table[BASE_OFFSET, batch])
@@ -611,8 +622,16 @@ def count_messages(
 
 @kernel
 def decode_messages(
-    data: Any, table: Any, starts: Any, ends: Any, first: int, last: int, longs: Any, ints: Any,
-    counts: Any, row: int,
+    data: Any,
+    table: Any,
+    starts: Any,
+    ends: Any,  # noqa: ARG001  # called as decode_records is
+    first: int,
+    last: int,
+    longs: Any,
+    ints: Any,
+    counts: Any,
+    row: int,
 ) -> int:
     """As decode_records, for magic 0 and 1: `counts` comes in as count_messages left it."""
     for batch in range(first, last):
@@ -624,7 +643,7 @@ def decode_messages(
                 done = -1
         else:
             done = decode_wrapper(
-                data, starts[batch] + 0, ends[batch] + 0, table, batch, longs, ints, row
+                data, starts[batch] + 0, counts[batch] + 0, table, batch, longs, ints, row
             )
         if done < 0:
             counts[batch] = -1

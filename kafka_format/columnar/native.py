@@ -1,9 +1,10 @@
 """C functions of installed wheels, called from compiled kernels without a Python call a batch.
 
-crc32c and lz4 are dependencies anyway, and their extension modules export the C functions they wrap.
-numba links against them by name, so that compiled kernels stay cacheable on disk. Each is tried on a
-known answer before it is used: where a build hides the symbol, or it means something else there, the
-kernels that need it stay plain Python over the same library, batch by batch, with the same result.
+crc32c and lz4 are dependencies anyway, and their extension modules export the C functions they
+wrap. numba links against them by name, so that compiled kernels stay cacheable on disk. Each is
+tried on a known answer before it is used: where a build hides the symbol, or it means something
+else there, the kernels that need it stay plain Python over the same library, batch by batch, with
+the same result.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ _CRC_CHECK = (b"123456789", 0xE306_9283)  # the check value that every catalogue
 _LZ4_CHECK = (b"\x1fa\x01\x00\x0b\x50aaaaa", b"a" * 36)  # a literal, a match of 30, five literals
 
 
+# What the underscored twins below call; bound when they are compiled.
+c_function: Any = None
+tables: Any = None
+
+
 def crc32c_range(data: Any, start: int, end: int) -> int:
     return crc32c.crc32c(data[start:end])
 
@@ -47,12 +53,12 @@ def lz4_block(data: Any, start: int, end: int, out: Any, at: int, room: int) -> 
 
 def _crc32c_range(data: Any, start: int, end: int) -> int:
     ones = np.uint32(0xFFFF_FFFF)
-    crc = c_function(ones, data.ctypes.data + start, np.uint64(end - start))  # noqa: F821
+    crc = c_function(ones, data.ctypes.data + start, np.uint64(end - start))
     return np.int64(crc ^ ones)  # type: ignore[return-value]
 
 
 def _lz4_block(data: Any, start: int, end: int, out: Any, at: int, room: int) -> int:
-    return c_function(  # type: ignore[no-any-return]  # noqa: F821
+    return c_function(  # type: ignore[no-any-return]
         data.ctypes.data + start, out.ctypes.data + at, np.int32(end - start), np.int32(room)
     )
 
@@ -124,7 +130,7 @@ def _knows_lz4(function: Callable[..., int]) -> bool:
     return written == len(expected) and out.tobytes() == expected
 
 
-def _link(caller: FunctionType, symbol: str, module: str, signature: str) -> Any | None:
+def _link(caller: Callable[..., int], symbol: str, module: str, signature: str) -> Any | None:
     """`caller` compiled with `c_function` bound to a symbol of an extension module, or None."""
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
@@ -138,12 +144,12 @@ def _link(caller: FunctionType, symbol: str, module: str, signature: str) -> Any
         return None
     if not llvm.address_of_symbol(symbol):
         return None
-    arguments, result = sigutils.normalize_signature(signature)
+    arguments, result = sigutils.normalize_signature(signature)  # type: ignore[no-untyped-call]
     external = types.ExternalFunction(symbol, result(*arguments))
     return _compile(caller, {"c_function": external}, symbol)
 
 
-def _compile(function: FunctionType, names: dict[str, Any], symbol: str = "") -> Any:
+def _compile(function: Callable[..., int], names: dict[str, Any], symbol: str = "") -> Any:
     import numba
 
     bound = FunctionType(function.__code__, {"np": np, **names}, function.__name__)

@@ -2,8 +2,8 @@
 
 A segment is read in pieces. Within a piece, batches that need no decompression are decoded where
 they lie; if any needs it, the payloads of its neighbours move with it into one arena, so that the
-positions of a piece point into one array. Memory is bounded by a chunk of the file and of the arena,
-or by the largest batch, whichever is more.
+positions of a piece point into one array. Memory is bounded by a chunk of the file and of the
+arena, or by the largest batch, whichever is more.
 
 Null has length -1, empty has length 0. A batch that is not sound has no rows here; its FormatError,
 with position, is in `damage`, worded by the row decoder.
@@ -11,23 +11,23 @@ with position, is in `damage`, worded by the row decoder.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
-from kafka_format import log_file
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
 from kafka_format.columnar.window import CHUNK_BYTES, readonly
 from kafka_format.compression import Codec, decompress
 from kafka_format.errors import MEMORY, FormatError, Location
+from kafka_format.log_file import LogFile, SegmentEnd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from kafka_format.log_file import SegmentEnd
     from kafka_format.primitives import Buffer
 
     Int64s = npt.NDArray[np.int64]
@@ -54,10 +54,28 @@ class HeaderColumns(NamedTuple):
     value_length: Int32s  # -1 is null
 
 
+class _LongField:
+    def __init__(self, row: int) -> None:
+        self._row = row
+
+    def __get__(self, columns: RecordColumns, owner: type) -> Int64s:
+        field: Int64s = columns.longs[self._row]
+        return field
+
+
+class _IntField:
+    def __init__(self, row: int) -> None:
+        self._row = row
+
+    def __get__(self, columns: RecordColumns, owner: type) -> Int32s:
+        field: Int32s = columns.ints[self._row]
+        return field
+
+
 class RecordColumns:
     """Records of consecutive batches. `data` and the columns are good until the next are asked."""
 
-    __slots__ = ("_compiled", "_ints", "_longs", "batches", "damage", "data")
+    __slots__ = ("_compiled", "batches", "damage", "data", "ints", "longs")
 
     def __init__(
         self,
@@ -72,35 +90,37 @@ class RecordColumns:
         self.data = data
         self.batches = batches
         self.damage = damage
-        self._longs = longs
-        self._ints = ints
+        self.longs = longs
+        self.ints = ints
         self._compiled = compiled
 
     def __len__(self) -> int:
-        return self._longs.shape[1]
+        return int(self.longs.shape[1])
 
     def __repr__(self) -> str:
-        return f"RecordColumns({len(self)} records, {len(self.damage)} damaged, of {self.batches!r})"
+        return (
+            f"RecordColumns({len(self)} records, {len(self.damage)} damaged, of {self.batches!r})"
+        )
 
-    offset = property(lambda self: self._longs[k.OFFSET])
-    timestamp = property(lambda self: self._longs[k.TIMESTAMP])
-    key_position = property(lambda self: self._longs[k.KEY_POSITION])
-    value_position = property(lambda self: self._longs[k.VALUE_POSITION])
-    headers_position = property(lambda self: self._longs[k.HEADERS_POSITION])
-    record_position = property(lambda self: self._longs[k.RECORD_POSITION])
-    key_length = property(lambda self: self._ints[k.KEY_LENGTH])
-    value_length = property(lambda self: self._ints[k.VALUE_LENGTH])
-    headers_count = property(lambda self: self._ints[k.HEADERS_COUNT])
-    sequence = property(lambda self: self._ints[k.SEQUENCE])
-    batch = property(lambda self: self._ints[k.BATCH])
-    attributes = property(lambda self: self._ints[k.RECORD_ATTRIBUTES])
+    offset = _LongField(k.OFFSET)
+    timestamp = _LongField(k.TIMESTAMP)
+    key_position = _LongField(k.KEY_POSITION)
+    value_position = _LongField(k.VALUE_POSITION)
+    headers_position = _LongField(k.HEADERS_POSITION)
+    record_position = _LongField(k.RECORD_POSITION)
+    key_length = _IntField(k.KEY_LENGTH)
+    value_length = _IntField(k.VALUE_LENGTH)
+    headers_count = _IntField(k.HEADERS_COUNT)
+    sequence = _IntField(k.SEQUENCE)
+    batch = _IntField(k.BATCH)
+    attributes = _IntField(k.RECORD_ATTRIBUTES)
 
     def headers(self) -> HeaderColumns:
         count = int(self.headers_count.sum())
         longs = np.empty((k.HEADER_LONG_FIELDS, count), np.int64)
         ints = np.empty((k.HEADER_INT_FIELDS, count), np.int32)
         data = kernel_bytes(self.data, compiled=self._compiled)
-        k.load(compiled=self._compiled).decode_headers(data, self._longs, self._ints, longs, ints)
+        k.load(compiled=self._compiled).decode_headers(data, self.longs, self.ints, longs, ints)
         return HeaderColumns(
             ints[k.HEADER_RECORD],
             longs[k.HEADER_KEY_POSITION],
@@ -120,7 +140,11 @@ class RecordColumns:
 
 
 class RecordScan:
-    """All records of a segment, in pieces, in file order; `end` tells afterwards how it ends."""
+    """All records of a segment, in pieces, in file order; `end` tells afterwards how it ends.
+
+    With `verify`, a batch whose checksum is wrong is damage; with `decode_invalid` too, its records
+    are decoded all the same, as kafka-dump-log does, and `batches.is_valid` tells it apart.
+    """
 
     def __init__(
         self,
@@ -130,6 +154,7 @@ class RecordScan:
         start: int = 0,
         end: int | None = None,
         verify: bool = True,
+        decode_invalid: bool = False,
         chunk_bytes: int = CHUNK_BYTES,
         arena_bytes: int = ARENA_BYTES,
         decompressed_limit: int | None = None,
@@ -146,6 +171,7 @@ class RecordScan:
         )
         self.path = path
         self.compiled = self._scan.compiled
+        self._refuse_invalid = verify and not decode_invalid
         self._limit = decompressed_limit
         self._arena_bytes = max(arena_bytes, 2 * k.LZ4_BLOCK)
         self._arena: Uint8s | None = None
@@ -292,10 +318,9 @@ class RecordScan:
     def _damaged(self, run: Piece) -> dict[int, FormatError]:
         """Batches that need not be decoded to be known as damaged."""
         batches = run.batches
-        sound = batches.is_whole if batches.computed_crc is None else batches.is_valid
-        sound = sound & (batches.magic >= 0) & (batches.magic <= 2)
-        largest = np.where(batches.is_legacy, Codec.LZ4, Codec.ZSTD)
-        sound &= batches.codec <= largest
+        sound = batches.codec <= np.where(batches.is_legacy, Codec.LZ4, Codec.ZSTD)
+        if self._refuse_invalid:
+            sound &= batches.is_valid
         return {
             batch: self._ask_row_decoder(run, batch) for batch in np.flatnonzero(~sound).tolist()
         }
@@ -306,10 +331,10 @@ class RecordScan:
         start = position - run.base
         raw = run.data[start : start + int(run.batches.size_in_bytes[batch])].tobytes()
         try:
-            decoded = log_file.decode_entry(raw)
-            if run.batches.computed_crc is not None:
-                decoded.ensure_valid()
-            decoded.records(limit=self._limit)
+            for decoded in LogFile(raw).batches():
+                if self._refuse_invalid:
+                    decoded.ensure_valid()
+                decoded.records(limit=self._limit)
         except FormatError as error:
             return error.moved(self.path, position)
         raise AssertionError(f"{Location(self.path, position)}: the row decoder finds no damage")
@@ -319,7 +344,7 @@ def _runs(piece: Piece) -> Iterator[Piece]:
     """A piece cut where legacy and magic-2 batches meet."""
     legacy = piece.batches.is_legacy
     cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(legacy)]
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in pairwise(cuts):
         yield piece._replace(batches=piece.batches[first:last])
 
 
@@ -332,7 +357,7 @@ def _record_capacity(table: Int64s, starts: Int64s, ends: Int64s) -> int:
 
 def _wrapper_value(data: Uint8s, start: int, end: int, magic: int) -> tuple[int, int]:
     """Where the compressed value of a legacy wrapper lies; nowhere if its lengths do not fit."""
-    view = memoryview(data)
+    view = data.data
     at = start + k.LOG_OVERHEAD + (6 if magic == 0 else 14)
     for _ in ("key", "value"):
         if at + 4 > end:

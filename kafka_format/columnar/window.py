@@ -1,8 +1,8 @@
 """A file seen through one buffer that is filled again and again, so that memory stays bounded.
 
-The buffer is page-aligned: reading into it runs four times as fast as into one that is not. What is
-left of the last batch moves in front of the next read, so that no byte is read twice and every batch
-lies in one piece.
+The buffer is page-aligned: reading into it runs four times as fast as into one that is not. What
+is left of the last batch moves in front of the next read, so that no byte is read twice and every
+batch lies in one piece.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _PAGE = mmap.PAGESIZE
 class Window:
     """Bytes [base, base + filled) of a file, or of memory that is there already, as an array."""
 
-    def __init__(self, source: BinaryIO | Buffer, *, start: int, end: int | None, chunk: int) -> None:
+    def __init__(
+        self, source: BinaryIO | Buffer, *, start: int, end: int | None, chunk: int
+    ) -> None:
         self._file: Any = None
         if isinstance(source, bytes | bytearray | memoryview):
             self.data = readonly(np.frombuffer(source, np.uint8))
@@ -54,11 +56,9 @@ class Window:
         """
         if self._file is None:
             return False
-        tail = self.base + self.filled - position
-        if tail < 0:
-            tail = 0
+        tail = max(0, self.base + self.filled - position)
         if tail > self._reserve or need - tail > self._chunk:
-            self._grow(max(tail, 0), need)
+            self._grow(tail, need)
         self._keep(tail)
         self._file.seek(position + tail)
         target = self._view[self._reserve : self._reserve + self._room(position + tail)]
@@ -97,7 +97,7 @@ def _read_fully(file: BinaryIO, target: memoryview) -> int:
 
 
 def readonly(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Compiled kernels know one type of input; an array is of it whether or not it may be written."""
+    """A view that kernels take: compiled for one type, which cannot be written to."""
     array = array.view()
     array.flags.writeable = False
     return array

@@ -1,0 +1,143 @@
+"""The columnar decoder told in the row decoder's words, so that the two can be compared.
+
+The row decoder is itself held against Apache Kafka; here it is the simple model of the fast one.
+"""
+
+import io
+
+from kafka_format.columnar.headers import BatchScan, HeaderWalk
+from kafka_format.columnar.records import RecordScan
+from kafka_format.errors import FormatError
+from kafka_format.legacy import LegacyBatch
+from kafka_format.log_file import LogFile
+from kafka_format.record import Header, Record
+
+PATH = "orders-0/00000000000000000000.log"
+LIMIT = 1 << 20
+
+
+def assert_agreement(segment, *, compiled, chunk_bytes=4096, arena_bytes=1 << 17, verify=True):
+    """Same batches, records, damage and end, from memory and from a file, whatever the chunks."""
+    expected, end = by_rows(segment, verify=verify)
+    options = {"path": PATH, "compiled": compiled}
+    for source in (segment, io.BytesIO(segment)):
+        scan = RecordScan(
+            source,
+            **options,
+            verify=verify,
+            chunk_bytes=chunk_bytes,
+            arena_bytes=arena_bytes,
+            decompressed_limit=LIMIT,
+        )
+        found = [batch for columns in scan for batch in told(columns)]
+        assert found == expected
+        assert told_end(scan.end) == end
+    headers = [header for header, _ in expected]
+    walk = HeaderWalk(io.BytesIO(segment), **options)
+    assert [header for columns in walk for header in told_headers(columns)] == headers
+    assert told_end(walk.end) == end
+    scan = BatchScan(io.BytesIO(segment), **options, chunk_bytes=chunk_bytes)
+    assert [header for columns in scan for header in told_headers(columns)] == headers
+    for columns in BatchScan(segment, **options):
+        assert (
+            columns.is_valid.tolist()
+            == [batch.is_valid for batch in LogFile(segment).batches()][: len(columns)]
+        )
+
+
+def by_rows(segment, *, verify=True):
+    log = LogFile(segment, path=PATH)
+    batches = []
+    for batch in log.batches():
+        try:
+            if verify:
+                batch.ensure_valid()
+            content = batch.records(limit=LIMIT)
+        except FormatError as error:
+            content = str(error)
+        batches.append((header_of(batch), content))
+    return batches, told_end(log.end)
+
+
+def header_of(batch):
+    header = batch.header
+    if isinstance(batch, LegacyBatch):
+        place = (batch.position, header.offset, header.size_in_bytes, -1, header.magic)
+        attributes = header.attributes & 0xFF
+        times = (header.timestamp, header.timestamp)
+        return (*place, header.crc, attributes, 0, *times, -1, -1, -1, -1)
+    return (
+        batch.position,
+        header.base_offset,
+        header.size_in_bytes,
+        header.partition_leader_epoch,
+        header.magic,
+        header.crc,
+        header.attributes,
+        header.last_offset_delta,
+        header.base_timestamp,
+        header.max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+    )
+
+
+def told_headers(batches):
+    return list(
+        zip(
+            batches.position.tolist(),
+            batches.base_offset.tolist(),
+            batches.size_in_bytes.tolist(),
+            batches.partition_leader_epoch.tolist(),
+            batches.magic.tolist(),
+            batches.crc.tolist(),
+            batches.attributes.tolist(),
+            batches.last_offset_delta.tolist(),
+            batches.base_timestamp.tolist(),
+            batches.max_timestamp.tolist(),
+            batches.producer_id.tolist(),
+            batches.producer_epoch.tolist(),
+            batches.base_sequence.tolist(),
+            batches.record_count.tolist(),
+            strict=True,
+        )
+    )
+
+
+def told(columns):
+    """(header, records or damage) of each batch of a piece."""
+    content = [[] for _ in range(len(columns.batches))]
+    headers = _headers_by_record(columns)
+    for row in range(len(columns)):
+        content[columns.batch[row]].append(
+            Record(
+                int(columns.offset[row]),
+                int(columns.timestamp[row]),
+                columns.key(row),
+                columns.value(row),
+                tuple(headers[row]),
+                int(columns.sequence[row]),
+                int(columns.attributes[row]),
+            )
+        )
+    for batch, error in columns.damage:
+        assert content[batch] == []
+        content[batch] = str(error)
+    return list(zip(told_headers(columns.batches), content, strict=True))
+
+
+def _headers_by_record(columns):
+    headers = [[] for _ in range(len(columns))]
+    data = columns.data.tobytes()
+    found = columns.headers()
+    for record, key_at, key_size, value_at, value_size in zip(*(c.tolist() for c in found)):
+        key = data[key_at : key_at + key_size].decode("utf-8", "surrogateescape")
+        value = None if value_size < 0 else data[value_at : value_at + value_size]
+        headers[record].append(Header(key, value))
+    return headers
+
+
+def told_end(end):
+    return end.position, end.reason, str(end.error)
