@@ -18,7 +18,7 @@ compressed bytes.
 import struct
 import threading
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, NoReturn
 
@@ -47,6 +47,7 @@ class Codec(IntEnum):
 
 
 CODEC_MASK = 0x07
+_UINT32 = 0xFFFF_FFFF
 _LARGEST_CODEC = max(Codec)
 
 _SMALLEST_LIMIT = 256 * 1024 * 1024
@@ -97,17 +98,35 @@ def decompress(codec: Codec, data: Buffer, *, magic: int = 2, limit: int | None 
     """What Kafka would read from `data`, or a FormatError; never more than `limit` bytes."""
     if limit is None:
         limit = default_limit(len(data))
+    try:
+        return _join(_iter_chunks(codec, memoryview(data), magic, limit), limit)
+    except _TooLargeError as error:
+        raise CorruptError(
+            Location(MEMORY, error.position),
+            f"compressed bytes that grow beyond {limit}",
+            f"at most {limit} bytes of records, the limit of this reader",
+        ) from None
+
+
+class _TooLargeError(Exception):
+    """The bytes from `position` on grow beyond what is left of the limit."""
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+
+
+def _iter_chunks(codec: Codec, data: memoryview, magic: int, limit: int) -> Iterator[bytes]:
     match codec:
         case Codec.NONE:
-            return _join([bytes(data)], limit)
+            return iter((bytes(data),))
         case Codec.GZIP:
-            return _join(_iter_gzip(memoryview(data), limit), limit)
+            return _iter_gzip(data)
         case Codec.SNAPPY:
-            return _join(_iter_snappy(memoryview(data), limit), limit)
+            return _iter_snappy(data, limit)
         case Codec.LZ4:
-            return _join(_iter_lz4(memoryview(data), magic=magic), limit)
+            return _iter_lz4(data, magic=magic)
         case Codec.ZSTD:
-            return _join(_iter_zstd(memoryview(data), limit), limit)
+            return _iter_zstd(data, limit)
 
 
 def _join(chunks: Iterable[bytes], limit: int) -> bytes:
@@ -117,17 +136,9 @@ def _join(chunks: Iterable[bytes], limit: int) -> bytes:
     for chunk in chunks:
         size += len(chunk)
         if size > limit:
-            raise _too_large(0, limit)
+            raise _TooLargeError(0)
         collected.append(chunk)
     return collected[0] if len(collected) == 1 else b"".join(collected)
-
-
-def _too_large(position: int, limit: int) -> FormatError:
-    return CorruptError(
-        Location(MEMORY, position),
-        f"compressed bytes that grow beyond {limit}",
-        f"at most {limit} bytes of records (the limit of this reader)",
-    )
 
 
 def _corrupt(position: int, found: str, expected: str) -> NoReturn:
@@ -148,22 +159,22 @@ _GZIP_TRAILER = struct.Struct(
 _GZIP_FHCRC, _GZIP_FEXTRA, _GZIP_FNAME, _GZIP_FCOMMENT = 2, 4, 8, 16
 # The JDK looks for a further member only if more than this is left behind a trailer.
 _GZIP_IGNORED_TAIL = 18
+_GZIP_STEP = 16 * 1024  # deflate grows at most about a thousandfold
+_GZIP_CHUNK = 256 * 1024
 
 
 def _compress_gzip(data: Buffer, level: int) -> bytes:
     deflate = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
     body = deflate.compress(data) + deflate.flush()
-    trailer = _GZIP_TRAILER.pack(zlib.crc32(data), len(data) & 0xFFFF_FFFF)
+    trailer = _GZIP_TRAILER.pack(zlib.crc32(data), len(data) & _UINT32)
     return b"".join((_GZIP_HEADER, body, trailer))
 
 
-def _iter_gzip(data: memoryview, limit: int) -> Iterator[bytes]:
+def _iter_gzip(data: memoryview) -> Iterator[bytes]:
     """Members one after the other; a tail that is no member is ignored, as in Java."""
     position = _gzip_body(data, 0)
     while True:
-        member, position = _inflate(data, position, limit)
-        yield member
-        limit -= len(member)
+        position = yield from _iter_gzip_member(data, position)
         if len(data) - position <= _GZIP_IGNORED_TAIL:
             return
         try:
@@ -172,28 +183,34 @@ def _iter_gzip(data: memoryview, limit: int) -> Iterator[bytes]:
             return
 
 
-def _inflate(data: memoryview, start: int, limit: int) -> tuple[bytes, int]:
+def _iter_gzip_member(data: memoryview, start: int) -> Generator[bytes, None, int]:
+    """What the member holds, in steps of bounded size; returns the position behind its trailer."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
-    try:
-        member = inflate.decompress(data[start:], limit + 1)
-    except zlib.error as error:
-        _corrupt(start, f"deflated bytes that do not inflate ({error})", "a deflate stream")
-    if len(member) > limit:
-        raise _too_large(start, limit)
-    position = len(data) - len(inflate.unused_data)
-    if not inflate.eof:
-        _truncated(position, "the end of the bytes in a deflate stream", "its last block")
+    position, crc, size = start, 0, 0
+    while not inflate.eof:
+        step: Buffer = inflate.unconsumed_tail
+        if not step:
+            step = data[position : position + _GZIP_STEP]
+            position += len(step)
+        try:
+            chunk = inflate.decompress(step, _GZIP_CHUNK)
+        except zlib.error as error:
+            _corrupt(start, f"deflated bytes that do not inflate ({error})", "a deflate stream")
+        if not step and not chunk and not inflate.eof:
+            _truncated(position, "the end of the bytes in a deflate stream", "its last block")
+        crc, size = zlib.crc32(chunk, crc), size + len(chunk)
+        yield chunk
+    position -= len(inflate.unused_data)
     if len(data) - position < _GZIP_TRAILER.size:
         _truncated(position, f"{len(data) - position} bytes", "the 8 bytes of a gzip trailer")
     stored = _GZIP_TRAILER.unpack_from(data, position)
-    computed = (zlib.crc32(member), len(member) & 0xFFFF_FFFF)
-    if stored != computed:
+    if stored != (crc, size & _UINT32):
         _corrupt(
             position,
             f"gzip trailer with crc {stored[0]:#010x} and size {stored[1]}",
-            f"crc {computed[0]:#010x} and size {computed[1]} of the inflated bytes",
+            f"crc {crc:#010x} and size {size & _UINT32} of the inflated bytes",
         )
-    return member, position + _GZIP_TRAILER.size
+    return position + _GZIP_TRAILER.size
 
 
 def _gzip_body(data: memoryview, start: int) -> int:
@@ -293,7 +310,7 @@ def _snappy_block(data: memoryview, start: int, end: int, limit: int) -> bytes:
         if size > _SNAPPY_BEST_RATIO * len(block):
             _corrupt(start, f"snappy block of {len(block)} bytes for {size}", "a possible ratio")
         if size > limit:
-            raise _too_large(start, limit)
+            raise _TooLargeError(start)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         _corrupt(start, f"snappy block that does not decompress ({error})", "a raw snappy block")
@@ -317,26 +334,31 @@ class _Lz4Frame(NamedTuple):
 
 
 def _compress_lz4(data: Buffer, *, magic: int, level: int | None) -> bytes:
-    import cramjam
-
-    is_fast = level is None or level == _LZ4_FAST_LEVEL
     view = memoryview(data)
     parts = [_lz4_header(magic)]
     for start in range(0, len(view), _LZ4_BLOCK_SIZE):
         plain = view[start : start + _LZ4_BLOCK_SIZE]
-        block = bytes(
-            cramjam.lz4.compress_block(plain, store_size=False)
-            if is_fast
-            else cramjam.lz4.compress_block(
-                plain, mode="high_compression", compression=level, store_size=False
-            )
-        )
+        block = _compress_lz4_block(plain, _LZ4_FAST_LEVEL if level is None else level)
         if len(block) < len(plain):
             parts += (_LZ4_LENGTH.pack(len(block)), block)
         else:
             parts += (_LZ4_LENGTH.pack(len(plain) | _LZ4_STORED), bytes(plain))
     parts.append(_LZ4_LENGTH.pack(0))
     return b"".join(parts)
+
+
+def _compress_lz4_block(plain: memoryview, level: int) -> bytes:
+    """Two libraries, for each finds the matches that lz4-java finds where the other does not."""
+    if level == _LZ4_FAST_LEVEL:
+        import cramjam
+
+        return bytes(cramjam.lz4.compress_block(plain, store_size=False))
+    import lz4.block
+
+    block: bytes = lz4.block.compress(
+        plain, mode="high_compression", compression=level, store_size=False
+    )
+    return block
 
 
 def _lz4_header(magic: int) -> bytes:
@@ -421,7 +443,6 @@ def _lz4_frame(data: memoryview, *, magic: int) -> _Lz4Frame:
     )
 
 
-_UINT32 = 0xFFFF_FFFF
 _XXH_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
 
 
@@ -498,7 +519,7 @@ def _zstd_content(data: memoryview, start: int, frame: _ZstdFrame, limit: int) -
         content: bytes = decompressor.decompress(data[start : frame.end], max_output_size=capacity)
     except zstandard.ZstdError as error:
         if capacity > limit and "did not decompress full frame" in str(error):
-            raise _too_large(start, limit) from None
+            raise _TooLargeError(start) from None
         _corrupt(start, f"zstd frame that does not decompress ({error})", "a zstd frame")
     return content
 
@@ -526,7 +547,10 @@ def _zstd_frame(data: memoryview, start: int) -> _ZstdFrame:
         if kind > _ZSTD_COMPRESSED or size > _ZSTD_BLOCK_MAX:
             _corrupt(position, f"zstd block {header:#08x}", "of type 0 to 2 and at most 128 KiB")
         largest += _ZSTD_BLOCK_MAX if kind == _ZSTD_COMPRESSED else size
-        position += 3 + (1 if kind == _ZSTD_RLE else size)
+        stored = 3 + (1 if kind == _ZSTD_RLE else size)
+        if stored > len(data) - position:
+            _truncated(position, f"{len(data) - position} bytes", f"a zstd block of {stored}")
+        position += stored
     if position + checksum_size > len(data):
         _truncated(start, f"{len(data) - start} bytes", f"a zstd frame of {position - start}")
     if content_size is not None and content_size > largest:
