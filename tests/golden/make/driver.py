@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tests.golden.make import ivy
 from tests.oracle import jars
 
 SOURCES = Path(__file__).parent / "java"
@@ -49,7 +50,7 @@ class Driver:
     def __init__(self, version: str, bootstrap: str, home: Path, streams: bool = False) -> None:
         classes = home / "classes"
         class_path = jars.class_path(version)
-        class_path += f":{_streams_jar(version, home)}" if streams else ""
+        class_path += f":{ivy.fetch('kafka-streams', version, alone=True)}/*" if streams else ""
         _compile(version, class_path, classes, streams=streams)
         command = [jars.java_program("java"), "-Xmx384m", "-XX:+UseSerialGC"]
         command += ["-cp", f"{classes}:{class_path}", "Driver", bootstrap]
@@ -121,20 +122,3 @@ def _compile(version: str, class_path: str, classes: Path, *, streams: bool) -> 
     command += [str(SOURCES / source) for source in sources]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
 
-
-def _streams_jar(version: str, home: Path) -> Path:
-    """Kafka Streams alone, without RocksDB: the application keeps its state in memory."""
-    ivy = home / "streams.ivy.xml"
-    ivy.write_text(
-        f'''<ivy-module version="2.0">
-  <info organisation="kafka-forensics" module="streams" revision="{version}"/>
-  <dependencies>
-    <dependency org="org.apache.kafka" name="kafka-streams" rev="{version}" conf="default->master"/>
-  </dependencies>
-</ivy-module>'''
-    )
-    command = [jars.java_program("java"), "-jar", str(jars._ivy_jar()), "-warn", "-ivy", str(ivy)]
-    command += ["-confs", "default", "-cache", str(home / "ivy")]
-    command += ["-retrieve", str(home / "streams" / "[artifact]-[revision].[ext]")]
-    subprocess.run(command, check=True, capture_output=True, timeout=ANSWER_SECONDS)
-    return home / "streams" / f"kafka-streams-{version}.jar"

@@ -24,11 +24,13 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.FeatureUpdate;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.ScramCredentialInfo;
 import org.apache.kafka.clients.admin.ScramMechanism;
+import org.apache.kafka.clients.admin.UpdateFeaturesOptions;
 import org.apache.kafka.clients.admin.UserScramCredentialDeletion;
 import org.apache.kafka.clients.admin.UserScramCredentialUpsertion;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -294,6 +296,13 @@ public final class Driver {
         OPERATIONS.put("alter_group_offsets", c -> {
             admin.alterConsumerGroupOffsets(c.get("group").asText(), offsets(c.get("offsets")))
                     .all().get();
+            return null;
+        });
+        OPERATIONS.put("update_feature", c -> {
+            admin.updateFeatures(
+                    Map.of(c.get("feature").asText(), new FeatureUpdate(
+                            (short) c.get("level").asInt(), FeatureUpdate.UpgradeType.UPGRADE)),
+                    new UpdateFeaturesOptions()).all().get();
             return null;
         });
         OPERATIONS.put("delete_groups", c -> {

@@ -2,6 +2,12 @@
 
 from types import ModuleType
 
-from tests.golden.make.scenarios import cleaner_431, groups_431, unclean_431
+from tests.golden.make.scenarios import (
+    clean_391,
+    cleaner_431,
+    groups_431,
+    unclean_391,
+    unclean_431,
+)
 
-SCENARIOS: dict[str, ModuleType] = {module.NAME: module for module in (unclean_431, cleaner_431, groups_431)}
+SCENARIOS: dict[str, ModuleType] = {module.NAME: module for module in (unclean_431, cleaner_431, groups_431, clean_391, unclean_391)}
