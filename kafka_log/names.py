@@ -281,7 +281,7 @@ class DirectoryName(NamedTuple):
         if self.kind is DirectoryKind.UNKNOWN:
             return self.topic
         if self.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE:
-            return self.kind.value
+            return REMOTE_LOG_INDEX_CACHE_DIRECTORY
         partition = f"{self.topic}-{self.partition_text}"
         if self.kind is DirectoryKind.PARTITION:
             return partition
