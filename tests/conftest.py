@@ -1,42 +1,59 @@
 """Fixtures every test may use; a JVM starts with the first test that asks for one."""
 
+import functools
 import os
 from collections.abc import Iterator
 
 import pytest
 
 from tests.oracle import jars
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, classes
 
-_ORACLES = {"oracle", "oracle_3_9"}
+_ORACLES = {"oracle": jars.CURRENT, "oracle_3_9": jars.OLDER}
+
+
+def _versions(item: pytest.Item) -> list[str]:
+    wanted = getattr(item, "fixturenames", ())
+    return [version for name, version in _ORACLES.items() if name in wanted]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Whoever uses an oracle is marked so, by hand or not: `-m "not oracle"` needs no Java."""
     for item in items:
-        if _ORACLES.intersection(getattr(item, "fixturenames", ())):
+        if _versions(item):
             item.add_marker(pytest.mark.oracle)
 
 
-def _oracle(version: str) -> Iterator[Oracle]:
-    oracle = Oracle(version)
+@functools.cache
+def _unavailable(version: str) -> str | None:
+    """Why this release cannot be asked; downloads and compiles as far as not yet done."""
     try:
-        oracle.start()
-    except jars.JarsUnavailableError as unavailable:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI must run the oracle tests: {unavailable}", pytrace=False)
-        pytest.skip(f"no oracle: {unavailable}")
-    yield oracle
-    oracle.close()
+        classes(version)
+    except jars.JarsUnavailableError as problem:
+        return str(problem)
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skips from here, not from the fixtures: pytest then folds them all into one line."""
+    for version in _versions(item):
+        reason = _unavailable(version)
+        if reason and os.environ.get("CI") == "true":
+            pytest.fail(f"CI must run the oracle tests: {reason}", pytrace=False)
+        if reason:
+            pytest.skip(f"no oracle: {reason}")
 
 
 @pytest.fixture(scope="session")
 def oracle() -> Iterator[Oracle]:
     """Apache Kafka 4.3.1's own classes."""
-    yield from _oracle(jars.CURRENT)
+    with Oracle(jars.CURRENT) as oracle:
+        yield oracle
 
 
 @pytest.fixture(scope="session")
 def oracle_3_9() -> Iterator[Oracle]:
     """Apache Kafka 3.9.1's own classes."""
-    yield from _oracle(jars.OLDER)
+    with Oracle(jars.OLDER) as oracle:
+        yield oracle

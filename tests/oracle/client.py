@@ -234,6 +234,15 @@ class Oracle:
             return self.call("read_batches", path=source, records=records)
         return self.call("read_batches", bytes=b64(source), records=records)
 
+    def compress(self, codec: str, data: bytes, **options: Any) -> bytes:
+        """As a batch of `magic` (default 2) is compressed, at `level` or the default one."""
+        answer = self.call("compress", codec=codec, bytes=b64(data), **options)
+        return base64.b64decode(answer["bytes"])
+
+    def decompress(self, codec: str, data: bytes, **options: Any) -> bytes:
+        answer = self.call("decompress", codec=codec, bytes=b64(data), **options)
+        return base64.b64decode(answer["bytes"])
+
     def read_file(self, kind: str, path: Path, **options: Any) -> dict[str, Any]:
         """A side file as the broker's own class reads it; README.md lists the kinds."""
         return self.call("read_file", kind=kind, path=path, **options)

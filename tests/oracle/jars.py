@@ -62,7 +62,10 @@ def _download(version: str, folder: Path) -> None:
         command += ["-retrieve", f"{fetched}/[artifact]-[revision](-[classifier]).[ext]"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not fetched.is_dir():
-            raise JarsUnavailableError(f"Apache Kafka {version}: Maven Central is not reachable")
+            raise JarsUnavailableError(
+                f"Apache Kafka {version}: its jars are not in {cache_root()}"
+                " and Maven Central is not reachable"
+            )
         _check_pins(version, fetched)
         try:
             fetched.rename(folder)
@@ -84,10 +87,11 @@ def _check_pins(version: str, fetched: Path) -> None:
         for digest, name in map(str.split, (HERE / "jars.sha256").read_text().splitlines())
         if name.startswith(f"{version}/")
     }
-    for name, digest in digests(version, fetched).items():
-        if pinned.get(name) != digest:
+    found = digests(version, fetched)
+    for name in sorted(pinned.keys() | found.keys()):
+        if pinned.get(name) != found.get(name):
             raise JarsUnavailableError(
-                f"{name}: sha256 {digest}, pinned {pinned.get(name)} in {HERE / 'jars.sha256'}"
+                f"{name}: sha256 {found.get(name)}, pinned {pinned.get(name)} in jars.sha256"
             )
 
 

@@ -363,3 +363,17 @@ def test_a_bench_loop_sees_every_record(oracle: Oracle, tmp_path: Path) -> None:
         answer = oracle.bench_records(path, rounds=2, mode=mode)
         assert (answer["records"], answer["batches"]) == (1000, 34)
         assert len(answer["seconds"]) == 2
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_compressed_is_decompressed(oracle: Oracle, codec: str) -> None:
+    data = bytes(range(256)) * 300  # more than one block of any codec
+    compressed = oracle.compress(codec, data)
+    assert oracle.decompress(codec, compressed) == data
+    assert (compressed == data) == (codec == "none")
+
+
+def test_magic_0_has_the_old_lz4_frame_checksum(oracle: Oracle) -> None:
+    frames = [oracle.compress("lz4", b"abc", magic=magic) for magic in (0, 1)]
+    differs = [i for i, pair in enumerate(zip(*frames, strict=True)) if pair[0] != pair[1]]
+    assert differs == [6]  # after the four bytes of the frame's magic and its two descriptor bytes

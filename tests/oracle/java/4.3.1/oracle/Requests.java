@@ -14,6 +14,8 @@ final class Requests {
         all.put("dump", new Dump(DumpLogSegments::main));
         all.put("build_batch", Batches::build);
         all.put("read_batches", Batches::read);
+        all.put("compress", Codecs::compress);
+        all.put("decompress", Codecs::decompress);
         all.put("build_segment", Bench::buildSegment);
         all.put("bench_records", Bench::run);
         all.put("run_log", Logs::run);
