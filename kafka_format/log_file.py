@@ -6,8 +6,9 @@ Every batch says its length; nothing marks where one begins. So the first header
 ends the walk, and that end is a value to look at: `LogFile.end` tells where and why.
 
 Mirrors org.apache.kafka.common.record.FileLogInputStream: up to 17 bytes at the end, or a batch
-longer than what is left, end a log silently in Kafka; a size below 14 is corrupt; everything of
-magic 2 and above is read as magic 2 (the checksum does not cover the magic).
+longer than what is left, end a log silently in Kafka; a length below 14 is corrupt; everything of
+magic 2 and above is read as magic 2 (the checksum does not cover the magic). Where the length is
+too small for a header of magic 2, Kafka reads on into the next batch; here that is corrupt too.
 """
 
 import io
@@ -15,7 +16,7 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
-from kafka_format.batch import RecordBatch, decode_batch
+from kafka_format.batch import HEADER_SIZE, MAGIC, RecordBatch, decode_batch
 from kafka_format.errors import MEMORY, CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_batch
 from kafka_format.primitives import Buffer
@@ -89,17 +90,16 @@ class LogFile:
         if len(prefix) < _PREFIX.size:
             raise self._truncated(position, "a batch header")
         _, length, _, magic = _PREFIX.unpack(prefix)
-        if length < SMALLEST_MESSAGE:
+        smallest = HEADER_SIZE - _LENGTH_END if magic >= MAGIC else SMALLEST_MESSAGE
+        if length < smallest:
             raise CorruptError(
-                Location(self.path, position),
-                f"batch length {length}",
-                f"{SMALLEST_MESSAGE} or more",
+                Location(self.path, position), f"batch length {length}", f"{smallest} or more"
             )
         size = _LENGTH_END + length
         if size > left:
             raise self._truncated(position, f"a batch of {size}")
         raw = self._source.read(position, size)
-        decode = decode_batch if magic >= 2 else decode_legacy_batch
+        decode = decode_batch if magic >= MAGIC else decode_legacy_batch
         try:
             batch = decode(raw)
         except FormatError as error:
