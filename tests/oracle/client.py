@@ -119,8 +119,19 @@ def _compile(version: str, sources: Mapping[str, str], folder: Path) -> None:
             compiled.rename(folder)
 
 
+def java_command(
+    main: str, version: str = jars.CURRENT, *, flags: Iterable[str] = FLAGS
+) -> list[str]:
+    """The command that runs a class of Kafka's (or of the oracle's) in a JVM of its own."""
+    class_path = os.pathsep.join([str(classes(version)), jars.class_path(version)])
+    return [jars.java_program("java"), *flags, "-cp", class_path, main]
+
+
 class Oracle:
-    """One JVM around one release of Kafka. Started by the first request, ended by `close`."""
+    """One JVM around one release of Kafka, started by the first request, ended by `close`.
+
+    One request at a time: not for several threads.
+    """
 
     def __init__(
         self,
@@ -155,8 +166,7 @@ class Oracle:
         """Download, compile and start, as far as not yet done."""
         if self._process is not None:
             return
-        class_path = os.pathsep.join([str(classes(self.version)), jars.class_path(self.version)])
-        command = [jars.java_program("java"), *self._flags, "-cp", class_path, "oracle.Main"]
+        command = java_command("oracle.Main", self.version, flags=self._flags)
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # lives as long as the JVM
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr
@@ -194,10 +204,12 @@ class Oracle:
         try:
             answer_line = self._answers.get(timeout=seconds)
         except queue.Empty:
-            self._process.kill()
-            self.close()
+            self._kill()
             late = {"class": "timeout", "message": f"no answer in {seconds:g} s"}
             raise OracleTimeoutError(request, late) from None
+        except BaseException:  # an interrupt: the answer still to come would be the next request's
+            self._kill()
+            raise
         if not answer_line:
             said = self._last_words()
             self.close()
@@ -206,6 +218,10 @@ class Oracle:
         if "error" in answer:
             raise OracleError(request, answer["error"])
         return answer["result"]
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self.close()
 
     def _last_words(self) -> str:
         self._process.wait(timeout=5)

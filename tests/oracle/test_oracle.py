@@ -1,5 +1,6 @@
 """The oracle itself: it is deterministic, it survives errors, one JVM answers a whole run."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -174,6 +175,22 @@ SIDE_FILES = [
         bytes.fromhex("0000000000000009 0000000a") + bytes(12),
     ),
     (
+        "transaction_index",
+        "00000000000000000100.txnindex",
+        {
+            "entries": [
+                {
+                    "version": 0,
+                    "producer_id": 5,
+                    "first_offset": 105,
+                    "last_offset": 108,
+                    "last_stable_offset": 102,
+                }
+            ]
+        },
+        bytes.fromhex("0000 0000000000000005 0000000000000069 000000000000006c 0000000000000066"),
+    ),
+    (
         "leader_epoch_checkpoint",
         "leader-epoch-checkpoint",
         {"entries": [{"epoch": 3, "start_offset": 10}]},
@@ -214,6 +231,55 @@ def test_a_side_file_is_written_and_read(
         assert content.items() <= found.items()
     else:
         assert found["entries"][: len(entries)] == entries
+
+
+def test_a_producer_snapshot_is_written_and_read(oracle: Oracle, tmp_path: Path) -> None:
+    entry = {
+        "producer_id": 5,
+        "producer_epoch": 1,
+        "last_sequence": 3,
+        "last_offset": 108,
+        "offset_delta": 2,
+        "timestamp": 99,
+        "coordinator_epoch": 4,
+        "current_txn_first_offset": 100,
+    }
+    path = tmp_path / "00000000000000000109.snapshot"
+    written = oracle.write_file("producer_snapshot", path, {"entries": [entry]})
+    assert written[:2] == b"\0\1"
+    assert written[6:] == bytes.fromhex(
+        "00000001 0000000000000005 0001 00000003 000000000000006c 00000002"
+        "0000000000000063 00000004 0000000000000064"
+    )
+    (found,) = oracle.read_file("producer_snapshot", path)["entries"]
+    assert found.pop("batches")[0]["first_sequence"] == 1
+    assert found == entry
+    path.write_bytes(written[:-1] + b"\0")
+    with pytest.raises(OracleError, match="CorruptSnapshotException: Snapshot is corrupt"):
+        oracle.read_file("producer_snapshot", path)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_meta_properties_of_both_versions(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    told = {"version": version, "cluster_id": "c", "node_id": 3, "directory_id": UUID}
+    path = tmp_path / "meta.properties"
+    lines = oracle.write_file("meta_properties", path, told).decode().splitlines()
+    node = "node.id=3" if version else "broker.id=3"
+    assert {f"version={version}", "cluster.id=c", node, f"directory.id={UUID}"} <= set(lines)
+    assert told.items() <= oracle.read_file("meta_properties", path).items()
+
+
+@pytest.mark.parametrize("kraft_version", [0, 1])
+def test_quorum_state_of_both_versions(oracle: Oracle, tmp_path: Path, kraft_version: int) -> None:
+    path = tmp_path / "quorum-state"
+    told = {"leaderId": 1, "leaderEpoch": 5, "votedId": -1}
+    version_0 = {"clusterId": "", "appliedOffset": 0, "currentVoters": [{"voterId": 1}]}
+    version_1 = {"votedDirectoryId": "A" * 22}
+    data = told | (version_1 if kraft_version else version_0)
+    content = {"kraft_version": kraft_version, "data": data}
+    written = json.loads(oracle.write_file("quorum_state", path, content))
+    assert written == data | {"data_version": kraft_version}
+    assert oracle.read_file("quorum_state", path) == told | version_1
 
 
 def test_snapshots_hold_the_metadata_records_given(oracle: Oracle, tmp_path: Path) -> None:
@@ -277,7 +343,8 @@ def expected_of(batch: dict[str, Any], record_: dict[str, Any]) -> ExpectedRecor
 
 def test_a_seed_gives_the_same_directory_byte_for_byte(oracle: Oracle, tmp_path: Path) -> None:
     first = oracle.build_log(tmp_path / "a" / "orders-0", seed=1)
-    second = oracle.build_log(tmp_path / "b" / "orders-0", seed=1)
+    with Oracle() as another_jvm:
+        second = another_jvm.build_log(tmp_path / "b" / "orders-0", seed=1)
     other = oracle.build_log(tmp_path / "c" / "orders-0", seed=2)
     assert files_of(first.path) == files_of(second.path)
     assert files_of(first.path) != files_of(other.path)
