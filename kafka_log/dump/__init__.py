@@ -1,1 +1,140 @@
-"""kafka-dump-log in our hands: what it prints for every kind of file."""
+"""kafka-dump-log in our hands: what it prints for every kind of file.
+
+    dump(find_files("/data/orders-0"), DumpOptions(deep=True), output, report)
+
+Mirrors org.apache.kafka.tools.DumpLogSegments: its words, its order, its mismatch reports. It ends
+with an exception at the first damage; this does not.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_format.errors import FormatError
+from kafka_log.dump.options import BytesDecoder, DumpOptions, Filters, RecordDecoder
+from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.names import FileKind, FileName, FileState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kafka_log.directory import FoundFile
+
+__all__ = [
+    "BytesDecoder",
+    "DumpOptions",
+    "Filters",
+    "Output",
+    "RecordDecoder",
+    "Report",
+    "dump",
+    "dump_file",
+]
+
+_LOGS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
+_OFFSET_INDEXES = (FileKind.OFFSET_INDEX, FileKind.REMOTE_OFFSET_INDEX)
+_TIME_INDEXES = (FileKind.TIME_INDEX, FileKind.REMOTE_TIME_INDEX)
+_BY_ENDING = {
+    kind.value: kind
+    for kind in (
+        FileKind.LOG,
+        FileKind.OFFSET_INDEX,
+        FileKind.TIME_INDEX,
+        FileKind.TRANSACTION_INDEX,
+        FileKind.PRODUCER_SNAPSHOT,
+    )
+}
+_SLASHES = re.compile("/+")
+
+
+def dump(
+    files: Iterable[FoundFile],
+    options: DumpOptions,
+    output: Output,
+    report: Report,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+) -> None:
+    """All files one after the other, then the reports. `on_progress` is told bytes done so far."""
+    done = 0
+
+    def at(position: int) -> None:
+        if on_progress is not None:
+            on_progress(done + position)
+
+    for file in files:
+        try:
+            dump_file(file, options, output, report, on_progress=at)
+        except FormatError as error:
+            report.found(error)
+        except (BrokenPipeError, InterruptedError):
+            raise
+        except OSError as error:
+            report.unreadable(file.path, error.strerror or str(error))
+        done += file.size
+    output.flush()
+    report.summarize()
+
+
+def dump_file(
+    file: FoundFile,
+    options: DumpOptions,
+    output: Output,
+    report: Report,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+) -> None:
+    file = file._replace(path=_java_path(file.path), name=_name_of(file))
+    kind = file.name.kind
+    _announce(file, options, output)
+    if kind in _LOGS:
+        from kafka_log.dump.logs import dump_log
+
+        dump_log(file, options, output, report, on_progress=on_progress)
+    elif kind in _OFFSET_INDEXES or kind in _TIME_INDEXES:
+        from kafka_log.dump import indexes
+
+        dump_index = (
+            indexes.dump_offset_index if kind in _OFFSET_INDEXES else indexes.dump_time_index
+        )
+        dump_index(file, options, output, report)
+    else:
+        from kafka_log.dump.side_files import dump_side_file, is_side_file
+
+        if is_side_file(kind):
+            dump_side_file(file, options, output, report)
+        else:
+            report.say(f"Ignoring unknown file {file.path}")
+
+
+def _announce(file: FoundFile, options: DumpOptions, output: Output) -> None:
+    if options.format == "text":
+        output.text(f"Dumping {file.path}\n")
+        return
+    row = {
+        "kind": "file",
+        "path": printable(file.path),
+        "topic": file.topic,
+        "partition": file.partition,
+        "file_kind": file.name.kind.name.lower(),
+        "state": file.name.state.name.lower(),
+        "offset": file.name.offset,
+        "size_in_bytes": file.size,
+    }
+    output.text(json_line(row))
+
+
+def _name_of(file: FoundFile) -> FileName:
+    """A file that somebody renamed still ends in what it is."""
+    if file.name.kind is not FileKind.UNKNOWN:
+        return file.name
+    path = Path(file.name.stem)
+    kind = _BY_ENDING.get(path.suffix)
+    return file.name if kind is None else FileName(kind, path.stem, FileState.LIVE)
+
+
+def _java_path(path: str) -> str:
+    """java.io.File's normal form."""
+    return _SLASHES.sub("/", path).rstrip("/") or "/"

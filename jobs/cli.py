@@ -1,0 +1,49 @@
+"""`kafka-forensics VERB …`: one module a verb, loaded when it is asked for."""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+USAGE = 2
+
+VERBS = {
+    "dump": "one file or directory in kafka-dump-log's words, text or JSON lines",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return 0 if arguments else USAGE
+    verb, *rest = arguments
+    if verb == "--version":
+        from importlib.metadata import version
+
+        print(f"kafka-forensics {version('kafka-forensics')}")
+        return 0
+    if verb not in VERBS:
+        from difflib import get_close_matches
+
+        close = get_close_matches(verb, VERBS, n=1)
+        hint = f": did you mean {close[0]}?" if close else ""
+        sys.stderr.write(f"kafka-forensics: unknown verb {verb}{hint}\n{_help()}\n")
+        return USAGE
+    job = import_module(f"jobs.{verb}")
+    result: int = job.main(rest)
+    return result
+
+
+def _help() -> str:
+    width = max(map(len, VERBS))
+    verbs = "\n".join(f"  {verb:{width}}  {says}" for verb, says in VERBS.items())
+    return (
+        "usage: kafka-forensics VERB PATH... [options]\n\n"
+        "Tells what is in Apache Kafka's log directories, and what is wrong there.\n\n"
+        f"verbs:\n{verbs}\n\n"
+        "kafka-forensics VERB --help tells the options of a verb."
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

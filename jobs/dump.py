@@ -1,0 +1,305 @@
+"""`kafka-forensics dump`: files or directories in kafka-dump-log's words, or as JSON lines."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafka_log.directory import FoundFile
+    from kafka_log.dump import BytesDecoder, DumpOptions, Filters, Report
+
+CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
+
+_LARGE = 256 * 1024 * 1024
+_STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
+_DESCRIPTION = """\
+Show what is in the files of a log directory. PATH is a file, a partition directory or a whole log
+dir. Text is what kafka-dump-log prints, word for word; with --format json every line is a JSON
+object and nothing is left out. Files are only read.
+"""
+_EPILOG = """\
+example: all records of one producer, with their contents, as JSON
+  kafka-forensics dump /data/orders-0 --print-data-log --producer-id 4711 --format json
+
+exit codes: 0 clean, 1 damage found (an invalid batch, a wrong index entry, a torn end), 2 usage,
+3 something could not be read. All fields: docs/jobs/dump.md
+"""
+
+
+class _UsageError(Exception):
+    """What the user asked for makes no sense."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line instead of ending the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise _UsageError(message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    try:
+        arguments = _parse(parser, sys.argv[1:] if argv is None else argv)
+        if arguments is None:
+            return CLEAN
+        options = _options(arguments)
+    except _UsageError as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
+        return USAGE
+    paths = [*arguments.paths, *(path for files in arguments.files for path in files.split(","))]
+    return _run(paths, options)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(
+        prog="kafka-forensics dump",
+        usage="kafka-forensics dump PATH... [options]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="file, partition or log directory")
+    _add_original_flags(parser.add_argument_group("as in kafka-dump-log"))
+    own = parser.add_argument_group("beyond kafka-dump-log")
+    own.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    own.add_argument(
+        "--auto-decoder",
+        action="store_true",
+        help="decode Kafka's own topics and snapshots by their names (with --format json and"
+        " --print-data-log this is always so)",
+    )
+    own.add_argument(
+        "--verify-index",
+        action="store_true",
+        help="ask more of indexes: a log beside them, and a batch at every position",
+    )
+    _add_filters(parser.add_argument_group("filters (a row must pass all; see docs/jobs/dump.md)"))
+    return parser
+
+
+def _add_original_flags(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--files", action="append", default=[], metavar="FILE,FILE")
+    group.add_argument("--deep-iteration", action="store_true", help="records, not only batches")
+    group.add_argument("--print-data-log", action="store_true", help="records with their contents")
+    group.add_argument(
+        "--skip-record-metadata", action="store_true", help="contents alone; no control records"
+    )
+    for part in ("key", "value"):
+        group.add_argument(
+            f"--{part}-decoder-class",
+            nargs="?",
+            const=_STRING_DECODER,
+            metavar="CLASS",
+            help=f"of {part}s: String-, Integer-, Long- or DefaultDecoder of"
+            " org.apache.kafka.tools.api",
+        )
+    for name, topic in (
+        ("offsets", "__consumer_offsets"),
+        ("transaction-log", "__transaction_state"),
+        ("cluster-metadata", "__cluster_metadata, and of snapshots"),
+        ("remote-log-metadata", "__remote_log_metadata"),
+        ("share-group-state", "__share_group_state"),
+    ):
+        group.add_argument(f"--{name}-decoder", action="store_true", help=f"records of {topic}")
+    group.add_argument(
+        "--index-sanity-check", action="store_true", help="only what a broker checks at start-up"
+    )
+    group.add_argument(
+        "--verify-index-only", action="store_true", help="check indexes without printing them"
+    )
+    group.add_argument("--max-message-size", type=int, default=5 * 1024 * 1024, metavar="BYTES")
+    group.add_argument(
+        "--max-bytes", type=int, metavar="BYTES", help="no more than the first bytes of a log"
+    )
+
+
+def _add_filters(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--offset", type=int, metavar="N", help="this offset")
+    group.add_argument("--start-offset", type=int, metavar="N", help="from this offset on")
+    group.add_argument("--end-offset", type=int, metavar="N", help="up to, without, this offset")
+    group.add_argument(
+        "--start-time", type=_time, metavar="TIME", help="epoch milliseconds or ISO 8601 (UTC)"
+    )
+    group.add_argument("--end-time", type=_time, metavar="TIME", help="up to, without, this time")
+    group.add_argument(
+        "--producer-id", type=int, action="append", default=[], metavar="N", help="repeatable"
+    )
+    group.add_argument("--key", action="append", default=[], metavar="TEXT", help="repeatable")
+    group.add_argument("--key-hex", type=_hex, action="append", default=[], metavar="HEX")
+    group.add_argument("--key-base64", type=_base64, action="append", default=[], metavar="BASE64")
+
+
+def _time(text: str) -> int:
+    """Epoch milliseconds; a time without a zone is UTC."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected epoch milliseconds or a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def _hex(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected hex digits, two a byte") from None
+
+
+def _base64(text: str) -> bytes:
+    import base64
+
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected base64") from None
+
+
+def _parse(parser: _Parser, argv: Sequence[str]) -> argparse.Namespace | None:
+    """None when help was all that was wanted."""
+    try:
+        arguments, unknown = parser.parse_known_intermixed_args(argv)
+    except SystemExit:
+        return None
+    known = [flag for action in parser._actions for flag in action.option_strings]  # noqa: SLF001
+    for word in unknown:
+        raise _UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
+    if not arguments.paths and not arguments.files:
+        raise _UsageError("no PATH given")
+    return arguments
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """A hint for who mistyped."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def _options(arguments: argparse.Namespace) -> DumpOptions:
+    from kafka_log.dump.options import DumpOptions, RecordDecoder
+
+    record_decoders = [
+        decoder for decoder in RecordDecoder if getattr(arguments, decoder.value.replace("-", "_"))
+    ]
+    if len(record_decoders) > 1:
+        raise _UsageError(
+            " and ".join(f"--{each.value}" for each in record_decoders) + ": one only"
+        )
+    for name in ("max_bytes", "max_message_size"):
+        if (getattr(arguments, name) or 0) < 0:
+            raise _UsageError(f"--{name.replace('_', '-')} must be 0 or more")
+    classes = [arguments.key_decoder_class, arguments.value_decoder_class]
+    contents = arguments.print_data_log or bool(record_decoders) or any(classes)
+    return DumpOptions(
+        format=arguments.format,
+        deep=arguments.deep_iteration or contents,
+        contents=contents,
+        skip_record_metadata=arguments.skip_record_metadata,
+        key_decoder=_bytes_decoder("key", classes[0]),
+        value_decoder=_bytes_decoder("value", classes[1]),
+        record_decoder=record_decoders[0] if record_decoders else None,
+        auto_decoder=arguments.auto_decoder,
+        index_sanity_check=arguments.index_sanity_check,
+        verify_index_only=arguments.verify_index_only,
+        verify_index=arguments.verify_index,
+        max_message_size=arguments.max_message_size,
+        max_bytes=arguments.max_bytes,
+        filters=_filters(arguments),
+    )
+
+
+def _bytes_decoder(part: str, name: str | None) -> BytesDecoder:
+    from kafka_log.dump.options import BytesDecoder
+
+    try:
+        return BytesDecoder(name or _STRING_DECODER)
+    except ValueError:
+        known = [decoder.value for decoder in BytesDecoder]
+        hint = nearest(name or "", known) or f": expected one of {', '.join(known)}"
+        raise _UsageError(f"--{part}-decoder-class {name}: not a class known here{hint}") from None
+
+
+def _filters(arguments: argparse.Namespace) -> Filters:
+    from kafka_log.dump.options import Filters
+
+    start, end = arguments.start_offset, arguments.end_offset
+    if arguments.offset is not None:
+        if start is not None or end is not None:
+            raise _UsageError("--offset and --start-offset or --end-offset: one or the other")
+        start, end = arguments.offset, arguments.offset + 1
+    keys = [key.encode("utf-8", "surrogateescape") for key in arguments.key]
+    return Filters(
+        start_offset=start,
+        end_offset=end,
+        start_time=arguments.start_time,
+        end_time=arguments.end_time,
+        producer_ids=frozenset(arguments.producer_id),
+        keys=frozenset([*keys, *arguments.key_hex, *arguments.key_base64]),
+    )
+
+
+def _run(paths: Sequence[str], options: DumpOptions) -> int:
+    from kafka_log.dump import dump
+    from kafka_log.dump.output import Output, Report
+
+    output = Output(sys.stdout.buffer)
+    report = Report(output, sys.stderr, json_rows=options.format == "json")
+    try:
+        files = list(_find(paths, report))
+        dump(files, options, output, report, on_progress=_progress(files))
+    except BrokenPipeError:
+        # Whoever read has seen enough; what Python would still flush at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if report.is_unreadable:
+        return COULD_NOT_RUN
+    return FINDINGS if report.is_damaged else CLEAN
+
+
+def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:
+    from kafka_log.directory import find_files
+
+    for path in paths:
+        try:
+            yield from find_files(path)
+        except OSError as error:
+            report.unreadable(error.filename or path, error.strerror or str(error))
+
+
+def _progress(files: Sequence[FoundFile]) -> Callable[[int], None] | None:
+    total = sum(file.size for file in files)
+    if total < _LARGE or not sys.stderr.isatty():
+        return None
+    shown = -1
+
+    def show(done: int) -> None:
+        nonlocal shown
+        percent = 100 * done // total
+        if percent != shown:
+            shown = percent
+            end = "\r" if percent < 100 else "\n"
+            sys.stderr.write(f"\r{percent:3d} % of {total >> 20} MiB{end}")
+
+    return show
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

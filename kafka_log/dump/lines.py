@@ -1,0 +1,163 @@
+"""The lines of a log's dump: kafka-dump-log's words, and our JSON with the same content.
+
+Holes are named as the columns of batches and records. `<contents>`, `<control>`, `<key>`, `<value>`
+and `<headers>` hold more than a value: a whole part of the line, which may be nothing.
+"""
+
+import base64
+import json
+from collections.abc import Iterable
+
+from kafka_format.record import Header
+from kafka_log.directory import FoundFile
+from kafka_log.dump.java_utf8 import decode_utf8, utf8_or_none
+from kafka_log.dump.output import printable
+from kafka_log.dump.template import Template
+
+RECORD_INDENT = "|"
+
+_TEXT_BATCH_END = (
+    " position: <position> <timestamp_type>: <max_timestamp> size: <size_in_bytes> magic: <magic>"
+    " compresscodec: <compression> crc: <crc> isvalid: <is_valid>\n"
+)
+_TEXT_BATCH = (
+    "baseOffset: <base_offset> lastOffset: <last_offset> count: <record_count>"
+    " baseSequence: <base_sequence> lastSequence: <last_sequence> producerId: <producer_id>"
+    " producerEpoch: <producer_epoch> partitionLeaderEpoch: <partition_leader_epoch>"
+    " isTransactional: <is_transactional> isControl: <is_control>"
+    " deleteHorizonMs: <delete_horizon_ms>"
+)
+_TEXT_RECORD = (
+    "| offset: <offset> <timestamp_type>: <timestamp> keySize: <key_size> valueSize: <value_size>"
+)
+_JSON_BATCH = (
+    '"position":<position>,"size_in_bytes":<size_in_bytes>,"base_offset":<base_offset>,'
+    '"last_offset":<last_offset>,"record_count":<record_count>,"magic":<magic>,'
+    '"compression":"<compression>","timestamp_type":"<timestamp_type>",'
+    '"base_timestamp":<base_timestamp>,"max_timestamp":<max_timestamp>,'
+    '"producer_id":<producer_id>,"producer_epoch":<producer_epoch>,'
+    '"base_sequence":<base_sequence>,"last_sequence":<last_sequence>,'
+    '"partition_leader_epoch":<partition_leader_epoch>,"is_transactional":<is_transactional>,'
+    '"is_control":<is_control>,"delete_horizon_ms":<delete_horizon_ms>,'
+    '"attributes":<attributes>,"crc":<crc>,"computed_crc":<computed_crc>,'
+    '"is_valid":<is_valid>}\n'
+)
+# What a legacy message does not store is null; a wrapper's offset is its last record's.
+_JSON_LEGACY_BATCH = (
+    '"position":<position>,"size_in_bytes":<size_in_bytes>,"base_offset":null,'
+    '"last_offset":<last_offset>,"record_count":null,"magic":<magic>,'
+    '"compression":"<compression>","timestamp_type":"<timestamp_type>",'
+    '"base_timestamp":null,"max_timestamp":<max_timestamp>,'
+    '"producer_id":null,"producer_epoch":null,"base_sequence":null,"last_sequence":null,'
+    '"partition_leader_epoch":null,"is_transactional":false,"is_control":false,'
+    '"delete_horizon_ms":null,"attributes":<attributes>,"crc":<crc>,'
+    '"computed_crc":<computed_crc>,"is_valid":<is_valid>}\n'
+)
+_JSON_OF_BATCH = (
+    '"position":<position>,"base_offset":<base_offset>,"magic":<magic>,'
+    '"compression":"<compression>","timestamp_type":"<timestamp_type>",'
+    '"partition_leader_epoch":<partition_leader_epoch>,"producer_id":<producer_id>,'
+    '"producer_epoch":<producer_epoch>,"is_transactional":<is_transactional>,'
+    '"is_control":<is_control>,'
+)
+_JSON_OF_LEGACY_BATCH = (
+    '"position":<position>,"base_offset":null,"magic":<magic>,"compression":"<compression>",'
+    '"timestamp_type":"<timestamp_type>","partition_leader_epoch":null,"producer_id":null,'
+    '"producer_epoch":null,"is_transactional":false,"is_control":false,'
+)
+_JSON_RECORD = (
+    '"offset":<offset>,"timestamp_ms":<timestamp>,"sequence":<sequence>,'
+    '"key_size":<key_size>,"value_size":<value_size>,'
+)
+
+
+class TextLines:
+    """Lines as kafka-dump-log prints them."""
+
+    is_json = False
+
+    def __init__(self, *, contents: bool, skip_record_metadata: bool) -> None:
+        skip = skip_record_metadata
+        shown = "<contents>" if contents else ""
+        self.batch = Template(_TEXT_BATCH + _TEXT_BATCH_END)
+        self.legacy_batch = Template("offset: <last_offset>" + _TEXT_BATCH_END)
+        meta = "" if skip else _TEXT_RECORD + " sequence: <sequence> headerKeys: [<headers>]"
+        legacy = "" if skip else _TEXT_RECORD + " isValid: <is_valid> crc: <crc>"
+        self.record = Template(f"{meta}{shown}\n")
+        self.control_record = Template("\n" if skip else f"{meta}<control>\n")
+        self.legacy_record = Template(f"{legacy}{shown}\n")
+        # Nothing of the batch is said again with its records.
+        self.of_batch = self.of_legacy_batch = Template("")
+        self.first_prefix = f"{RECORD_INDENT} " if skip else " "
+
+    def delete_horizon(self, value: int | None) -> str:
+        return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+    def headers(self, headers: Iterable[Header]) -> str:
+        return ",".join(decode_utf8(_raw(each.key)) for each in headers)
+
+    def contents(self, key: str | None, value: str | None) -> str:
+        """The end of a record's line."""
+        if key is None:
+            return "" if value is None else f"{self.first_prefix}payload: {value}"
+        if value is None:
+            return f"{self.first_prefix}key: {key}"
+        return f"{self.first_prefix}key: {key} payload: {value}"
+
+
+class JsonLines:
+    """A JSON object a line; everything there is, bytes that are no text as base64."""
+
+    is_json = True
+
+    def __init__(self, file: FoundFile, *, contents: bool) -> None:
+        self.has_contents = contents
+        about = file_members(file)
+        batch, record = f'{{"kind":"batch",{about}', f'{{"kind":"record",{about}'
+        self.batch = Template(_JSON_BATCH, prefix=batch)
+        self.legacy_batch = Template(_JSON_LEGACY_BATCH, prefix=batch)
+        self.of_batch = Template(_JSON_OF_BATCH)
+        self.of_legacy_batch = Template(_JSON_OF_LEGACY_BATCH)
+        shown = "<key>,<value>,<headers>" if contents else "<headers>"
+        line = f"<of_batch>{_JSON_RECORD}{shown}"
+        self.record = Template(f"{line}}}\n", prefix=record)
+        self.decoded_record = Template(f"{line}<decoded>}}\n", prefix=record)
+        self.control_record = Template(f"{line}<control>}}\n", prefix=record)
+        self.legacy_record = Template(
+            f'{line}<decoded>,"crc":<crc>,"is_valid":<is_valid>}}\n', prefix=record
+        )
+
+    def delete_horizon(self, value: int | None) -> str:
+        return "null" if value is None else str(value)
+
+    def headers(self, headers: Iterable[Header]) -> str:
+        shown = ",".join(map(self._header, headers))
+        return f'"headers":[{shown}]'
+
+    def _header(self, header: Header) -> str:
+        key = member("key", _raw(header.key))
+        if self.has_contents:
+            return f"{{{key},{member('value', header.value)}}}"
+        size = -1 if header.value is None else len(header.value)
+        return f'{{{key},"value_size":{size}}}'
+
+
+def member(name: str, data: bytes | None) -> str:
+    """`"name":null`, `"name":"text"`, or `"name_base64":"…"` where the bytes are no UTF-8."""
+    if data is None:
+        return f'"{name}":null'
+    text = utf8_or_none(data)
+    if text is None:
+        return f'"{name}_base64":"{base64.b64encode(data).decode()}"'
+    return f'"{name}":{json.dumps(text, ensure_ascii=False)}'
+
+
+def file_members(file: FoundFile) -> str:
+    """Which file a row is of, as the first members of its object, with a comma behind."""
+    path = json.dumps(printable(file.path), ensure_ascii=False)
+    topic = json.dumps(file.topic and printable(file.topic), ensure_ascii=False)
+    return f'"path":{path},"topic":{topic},"partition":{json.dumps(file.partition)},'
+
+
+def _raw(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")

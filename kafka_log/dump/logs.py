@@ -1,0 +1,188 @@
+"""`.log` and `.checkpoint`: batches, their records, and how the file ends.
+
+The walk is FileLogInputStream's. Where that ends with an exception at a batch whose length still
+makes sense, the batch is a finding, and the walk goes on behind it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from typing import TYPE_CHECKING, BinaryIO
+
+from kafka_format.errors import CorruptError, Location
+from kafka_format.log_file import LogFile, SegmentEnd
+from kafka_log.dump.options import DumpOptions, RecordDecoder
+from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.dump.rows import RowWriter
+from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_log.directory import FoundFile
+
+# From here on the time that compiled code takes to load is less than what it saves.
+LARGE_SHALLOW = 256 * 1024 * 1024
+LARGE_DEEP = 16 * 1024 * 1024
+
+_LENGTH = struct.Struct(">8xi")
+_LENGTH_END = 12
+_SMALLEST = 14
+_JAVA_MAX = 2**31 - 1
+_TOPIC_DECODERS = {
+    "__consumer_offsets": RecordDecoder.OFFSETS,
+    "__transaction_state": RecordDecoder.TRANSACTION_LOG,
+    "__share_group_state": RecordDecoder.SHARE_GROUP_STATE,
+    "__remote_log_metadata": RecordDecoder.REMOTE_LOG_METADATA,
+    CLUSTER_METADATA_TOPIC: RecordDecoder.CLUSTER_METADATA,
+}
+_SNAPSHOTS = (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
+
+
+def dump_log(
+    file: FoundFile,
+    options: DumpOptions,
+    output: Output,
+    report: Report,
+    *,
+    on_progress: Callable[[int], None] | None = None,
+) -> None:
+    if options.format == "text":
+        output.text(_heading(file, report))
+    decoder = options.record_decoder or _automatic_decoder(file, options)
+    options = _for_file(options, decoder)
+    writer = RowWriter(file, options, report, decoder=decoder)
+    with open(file.path, "rb", buffering=0) as log:
+        if _by_columns(file, options, decoder):
+            from kafka_log.dump.columns import dump_columns
+
+            end = dump_columns(log, file, options, writer, output, report, on_progress)
+        else:
+            end = _dump_rows(log, file, options, writer, output, report, on_progress)
+    if writer.gaps and not options.filters:
+        report.non_consecutive(file.path, writer.gaps)
+    _print_end(file, end, options, output, report)
+
+
+def _heading(file: FoundFile, report: Report) -> str:
+    name = file.name
+    if name.kind is FileKind.BOOTSTRAP_CHECKPOINT:
+        return "KRaft bootstrap snapshot\n"
+    if name.kind is FileKind.METADATA_SNAPSHOT:
+        return f"Snapshot end offset: {name.offset}, epoch: {name.epoch}\n"
+    if name.offset is not None:
+        return f"Log starting offset: {name.offset}\n"
+    expected = "a name that begins with an offset"
+    report.found(CorruptError(Location(file.path, 0), f"name {str(name)!r}", expected))
+    return ""
+
+
+def _automatic_decoder(file: FoundFile, options: DumpOptions) -> RecordDecoder | None:
+    wanted = options.auto_decoder or (options.format == "json" and options.contents)
+    if not wanted:
+        return None
+    if file.name.kind in _SNAPSHOTS:
+        return RecordDecoder.CLUSTER_METADATA
+    return _TOPIC_DECODERS.get(file.topic or "")
+
+
+def _for_file(options: DumpOptions, decoder: RecordDecoder | None) -> DumpOptions:
+    """A decoder implies contents, contents imply records, and so does a question about keys."""
+    contents = options.contents or decoder is not None
+    deep = options.deep or contents or bool(options.filters.keys)
+    return dataclasses.replace(options, contents=contents, deep=deep)
+
+
+def _by_columns(file: FoundFile, options: DumpOptions, decoder: RecordDecoder | None) -> bool:
+    from kafka_log.dump.options import BytesDecoder
+
+    plain = BytesDecoder.STRING
+    if decoder is not None or not options.key_decoder is options.value_decoder is plain:
+        return False  # Python looks at every record anyway
+    if options.engine != "auto":
+        return options.engine == "columns"
+    if file.size < (LARGE_DEEP if options.deep else LARGE_SHALLOW):
+        return False
+    from kafka_format.columnar.kernels import can_compile
+
+    return can_compile()
+
+
+def _dump_rows(
+    log: BinaryIO,
+    file: FoundFile,
+    options: DumpOptions,
+    writer: RowWriter,
+    output: Output,
+    report: Report,
+    on_progress: Callable[[int], None] | None,
+) -> SegmentEnd:
+    batches = Batches(log, file.path, end=options.max_bytes, report=report)
+    for batch in batches:
+        output.text(writer.batch(batch))
+        if on_progress is not None:
+            on_progress(batch.position)
+    return batches.end
+
+
+class Batches:
+    """Batches in the order of the file, past those that are none; then `end`."""
+
+    end: SegmentEnd
+
+    def __init__(
+        self, log: BinaryIO, path: str, *, end: int | None, report: Report, start: int = 0
+    ) -> None:
+        self._log = log
+        self._path = path
+        self._limit = end
+        self._report = report
+        self._start = start
+
+    def __iter__(self) -> Iterator[AnyBatch]:
+        position = self._start
+        while True:
+            walk = LogFile(self._log, path=self._path, start=position, end=self._limit)
+            yield from walk.batches()
+            if walk.end is None:  # only if the walk was left early, and then nobody asks
+                return
+            skipped = self._length_at(walk.end, walk.limit)
+            if skipped is None:
+                self.end = walk.end
+                return
+            if walk.end.error is not None:
+                self._report.found(walk.end.error)
+            position = walk.end.position + skipped
+
+    def _length_at(self, end: SegmentEnd, limit: int) -> int | None:
+        """The length of a batch that cannot be read, if it may be one."""
+        if end.reason != "corrupt_batch":
+            return None
+        self._log.seek(end.position)
+        (length,) = _LENGTH.unpack(self._log.read(_LENGTH_END))
+        fits = _SMALLEST <= length <= limit - end.position - _LENGTH_END
+        return _LENGTH_END + length if fits else None
+
+
+def _print_end(
+    file: FoundFile, end: SegmentEnd, options: DumpOptions, output: Output, report: Report
+) -> None:
+    limited = options.max_bytes is not None and options.max_bytes < _JAVA_MAX
+    size = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
+    trailing = size - end.position
+    if options.format == "json":
+        row = {
+            "kind": "end",
+            "path": printable(file.path),
+            "position": end.position,
+            "reason": end.reason,
+            "trailing_bytes": trailing,
+        }
+        output.text(json_line(row))
+    elif trailing > 0 and not limited:
+        name = str(file.name)
+        output.text(f"Found {trailing} invalid bytes at the end of {name}\n")
+    if end.error is not None and not limited:
+        report.found(end.error)

@@ -1,0 +1,161 @@
+"""Where the lines go: data to one stream, in large pieces; findings and reports to the other."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, BinaryIO, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kafka_format.errors import FormatError
+
+_PIECE = 256 * 1024
+
+
+class Output:
+    """Bytes for stdout, handed on when there are enough of them."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes | memoryview) -> None:
+        if self._size + len(data) < _PIECE:
+            self._parts.append(bytes(data))
+            self._size += len(data)
+        else:
+            self._hand_on()
+            self._stream.write(data)
+
+    def text(self, text: str) -> None:
+        # Names that are not UTF-8 come back as the bytes they were.
+        self.write(text.encode("utf-8", "surrogateescape"))
+
+    def flush(self) -> None:
+        self._hand_on()
+        self._stream.flush()
+
+    def _hand_on(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        if parts:
+            self._stream.write(b"".join(parts))
+
+
+class Report:
+    """What is wrong: our findings as they are met, and the original's reports at the end."""
+
+    def __init__(self, output: Output, errors: TextIO, *, json_rows: bool) -> None:
+        self._output = output
+        self._errors = errors
+        self._json_rows = json_rows
+        self.is_damaged = False
+        self.is_unreadable = False
+        self._index_mismatches: dict[str, dict[int, int]] = {}
+        self._timestamp_mismatches: dict[str, list[tuple[int, int]]] = {}
+        self._timestamps_out_of_order: dict[str, list[tuple[int, int]]] = {}
+        self._offsets_not_found: dict[str, list[tuple[int, int]]] = {}
+        self._non_consecutive: dict[str, dict[int, int]] = {}
+
+    def say(self, text: str) -> None:
+        """Talk: neither data nor damage."""
+        self._errors.write(f"{printable(text)}\n")
+
+    def unreadable(self, path: str, reason: str) -> None:
+        self.is_unreadable = True
+        self.say(f"{path}: cannot be read: {reason}")
+
+    def found(self, error: FormatError) -> None:
+        self.is_damaged = True
+        self.say(str(error))
+        path, position = error.location
+        self._row(path, "damage", position=position, found=error.found, expected=error.expected)
+
+    def index_mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
+        """An entry's offset, and the last offset of the batch that it points at."""
+        self.is_damaged = True
+        self._index_mismatches.setdefault(path, {})[index_offset] = log_offset
+        self._row(path, "index_mismatch", index_offset=index_offset, log_offset=log_offset)
+
+    def timestamp_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
+        self.is_damaged = True
+        self._timestamp_mismatches.setdefault(path, []).append((index_timestamp, log_timestamp))
+        self._row(
+            path,
+            "timestamp_mismatch",
+            index_timestamp=index_timestamp,
+            log_timestamp=log_timestamp,
+        )
+
+    def timestamp_out_of_order(self, path: str, timestamp: int, previous: int) -> None:
+        self.is_damaged = True
+        self._timestamps_out_of_order.setdefault(path, []).append((timestamp, previous))
+        self._row(
+            path,
+            "timestamp_out_of_order",
+            index_timestamp=timestamp,
+            previous_index_timestamp=previous,
+        )
+
+    def offset_not_found(self, path: str, index_offset: int, log_offset: int) -> None:
+        self.is_damaged = True
+        self._offsets_not_found.setdefault(path, []).append((index_offset, log_offset))
+        self._row(
+            path,
+            "offset_not_found",
+            index_offset=index_offset,
+            log_offset=None if log_offset == -1 else log_offset,
+        )
+
+    def non_consecutive(self, path: str, pairs: Iterable[tuple[int, int]]) -> None:
+        """Gaps between offsets: no damage, since compaction and transactions leave them."""
+        gaps = self._non_consecutive.setdefault(path, {})
+        gaps.update(pairs)
+
+    def summarize(self) -> None:
+        """The original's reports, in its words and its order."""
+        for path, mismatches in self._index_mismatches.items():
+            self.say(f"Mismatches in :{absolute(path)}")
+            for index_offset, log_offset in sorted(mismatches.items(), reverse=True):
+                self.say(f"  Index offset: {index_offset}, log offset: {log_offset}")
+        for path, pairs in self._timestamp_mismatches.items():
+            self.say(f"Found timestamp mismatch in :{absolute(path)}")
+            for timestamp, log_timestamp in pairs:
+                self.say(f"  Index timestamp: {timestamp}, log timestamp: {log_timestamp}")
+        for path, pairs in self._timestamps_out_of_order.items():
+            self.say(f"Found out of order timestamp in :{absolute(path)}")
+            for timestamp, previous in pairs:
+                self.say(
+                    f"  Index timestamp: {timestamp}, Previously indexed timestamp: {previous}"
+                )
+        for path, pairs in self._offsets_not_found.items():
+            self.say(f"The following indexed offsets are not found in :{absolute(path)}")
+            for index_offset, log_offset in pairs:
+                self.say(f"Indexed offset: {index_offset}, found log offset: {log_offset}")
+        for path, gaps in self._non_consecutive.items():
+            self.say(f"Non-consecutive offsets in {absolute(path)}")
+            for offset, following in sorted(gaps.items()):
+                self.say(f"  {offset} is followed by {following}")
+
+    def _row(self, path: str, problem: str, **fields: object) -> None:
+        if self._json_rows:
+            self._output.text(
+                json_line(
+                    {"kind": "finding", "path": printable(path), "problem": problem, **fields}
+                )
+            )
+
+
+def json_line(row: Mapping[str, object]) -> str:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def absolute(path: str) -> str:
+    """java.io.File.getAbsolutePath, which leaves `.` and `..` alone."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118
+
+
+def printable(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

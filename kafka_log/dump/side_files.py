@@ -1,0 +1,229 @@
+"""The files beside the logs, an entry a line: `name: value name: value`.
+
+`.txnindex` and `.snapshot` are in the original's words. The rest it ignores; they are dumped in the
+same manner.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_format.errors import (
+    CorruptError,
+    FormatError,
+    Location,
+    TruncatedError,
+    UnsupportedError,
+)
+from kafka_format.java_text import uuid_text
+from kafka_log.dump.java_utf8 import decode_utf8
+from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.names import FileKind
+
+if TYPE_CHECKING:
+    from kafka_log.directory import FoundFile
+    from kafka_log.dump.options import DumpOptions
+
+
+class Row(NamedTuple):
+    """An entry: as text, as JSON, and what of it filters may ask for."""
+
+    text: str
+    fields: dict[str, Any]
+    offsets: tuple[int, int] | None = None
+    timestamp: int | None = None
+    producer_id: int | None = None
+
+
+def dump_side_file(file: FoundFile, options: DumpOptions, output: Output, report: Report) -> None:
+    kind, rows = _READERS[file.name.kind]
+    about = {
+        "kind": kind,
+        "path": printable(file.path),
+        "topic": file.topic,
+        "partition": file.partition,
+    }
+    for row in rows(file, report):
+        if options.filters and not options.filters.pass_entry(
+            offsets=row.offsets, timestamp=row.timestamp, producer_id=row.producer_id
+        ):
+            continue
+        if options.format == "text":
+            output.text(f"{row.text}\n")
+        else:
+            output.text(json_line(about | row.fields))
+
+
+def is_side_file(kind: FileKind) -> bool:
+    return kind in _READERS
+
+
+def _transaction_index(file: FoundFile, report: Report) -> Iterator[Row]:
+    from kafka_format import transaction_index
+    from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
+
+    data = read_file_bytes(file.path, limit=JAVA_MAX)
+    size = transaction_index.ENTRY_SIZE
+    for slot, values in enumerate(
+        transaction_index.decode_transaction_index_columns(data).tolist()
+    ):
+        entry = transaction_index.AbortedTransaction._make(values)
+        if entry.version != transaction_index.VERSION:
+            location = Location(file.path, slot * size)
+            report.found(UnsupportedError(location, f"version {entry.version}", "version 0"))
+        yield Row(
+            f"version: {entry.version >> 8} producerId: {entry.producer_id}"  # one byte, as Kafka
+            f" firstOffset: {entry.first_offset} lastOffset: {entry.last_offset}"
+            f" lastStableOffset: {entry.last_stable_offset}",
+            entry._asdict(),
+            offsets=(entry.first_offset, entry.last_offset),
+            producer_id=entry.producer_id,
+        )
+    if left := len(data) % size:
+        location = Location(file.path, len(data) - left)
+        report.found(TruncatedError(location, f"{left} bytes", f"an entry of {size}"))
+
+
+def _producer_snapshot(file: FoundFile, report: Report) -> Iterator[Row]:
+    from kafka_format import producer_snapshot
+
+    try:
+        snapshot = producer_snapshot.read_producer_snapshot(file.path)
+    except FormatError as error:
+        report.found(error)
+        return
+    for entry in producer_snapshot.iter_producer_snapshot(snapshot):
+        open_transaction = entry.current_txn_first_offset
+        first = (
+            "OptionalLong.empty" if open_transaction < 0 else f"OptionalLong[{open_transaction}]"
+        )
+        text = (
+            f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch}"
+            f" coordinatorEpoch: {entry.coordinator_epoch} currentTxnFirstOffset: {first}"
+            f" lastTimestamp: {entry.timestamp}"
+        )
+        if entry.last_offset >= 0:
+            first_sequence = _first_sequence(entry.last_sequence, entry.offset_delta)
+            text += (
+                f" firstSequence: {first_sequence} lastSequence: {entry.last_sequence}"
+                f" lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta}"
+                f" timestamp: {entry.timestamp}"
+            )
+        yield Row(
+            text,
+            entry._asdict(),
+            offsets=(entry.last_offset - entry.offset_delta, entry.last_offset),
+            timestamp=entry.timestamp,
+            producer_id=entry.producer_id,
+        )
+
+
+def _first_sequence(last_sequence: int, offset_delta: int) -> int:
+    """DefaultRecordBatch.decrementSequence, in Java's ints."""
+    if last_sequence < offset_delta:
+        return _int32(0x7FFF_FFFF - (offset_delta - last_sequence) + 1)
+    return _int32(last_sequence - offset_delta)
+
+
+def _int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def _offset_checkpoint(file: FoundFile, _: Report) -> Iterator[Row]:
+    from kafka_format.checkpoint_file import read_offset_checkpoint
+
+    for entry in read_offset_checkpoint(file.path).entries:
+        yield Row(
+            f"topic: {entry.topic} partition: {entry.partition} offset: {entry.offset}",
+            {"checkpoint": file.name.kind.value, **entry._asdict()},
+            offsets=(entry.offset, entry.offset),
+        )
+
+
+def _leader_epochs(file: FoundFile, _: Report) -> Iterator[Row]:
+    from kafka_format.leader_epoch_file import read_leader_epoch_checkpoint
+
+    for entry in read_leader_epoch_checkpoint(file.path).entries:
+        yield Row(
+            f"epoch: {entry.epoch} startOffset: {entry.start_offset}",
+            entry._asdict(),
+            offsets=(entry.start_offset, entry.start_offset),
+        )
+
+
+def _partition_metadata(file: FoundFile, _: Report) -> Iterator[Row]:
+    from kafka_format.partition_metadata import read_partition_metadata
+
+    metadata = read_partition_metadata(file.path)
+    topic_id = uuid_text(metadata.topic_id)
+    yield Row(
+        f"version: {metadata.version} topicId: {topic_id}",
+        {"version": metadata.version, "topic_id": topic_id},
+    )
+
+
+def _meta_properties(file: FoundFile, report: Report) -> Iterator[Row]:
+    from kafka_format.properties_file import meta_properties, read_properties
+
+    properties = read_properties(file.path)
+    for each in properties.properties():
+        yield Row(f"{each.key}: {each.value}", {"name": each.key, "value": each.value})
+    try:
+        meta_properties(properties, path=file.path)
+    except FormatError as error:
+        report.found(error)
+
+
+def _clean_shutdown(file: FoundFile, _: Report) -> Iterator[Row]:
+    from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_shutdown_file
+
+    marker = read_clean_shutdown_file(file.path)
+    fields = {"version": marker.version, "broker_epoch": marker.broker_epoch}
+    if marker.content is CleanShutdownContent.EMPTY:
+        yield Row(f"{file.path} is empty.", fields)
+    elif marker.content is CleanShutdownContent.BROKER_EPOCH:
+        yield Row(f"version: {marker.version} brokerEpoch: {marker.broker_epoch}", fields)
+    else:  # to Kafka, too, it says no more than that it is there
+        raw = base64.b64encode(marker.raw).decode()
+        yield Row(f"unreadable: {decode_utf8(marker.raw)}", fields | {"unreadable_base64": raw})
+
+
+def _quorum_state(file: FoundFile, report: Report) -> Iterator[Row]:
+    from kafka_format.quorum_state import read_quorum_state
+
+    state = read_quorum_state(file.path)
+    directory_id = uuid_text(state.voted_directory_id)
+    fields = state._asdict() | {"voted_directory_id": directory_id}
+    del fields["trailing"]
+    text = (
+        f"leaderId: {state.leader_id} leaderEpoch: {state.leader_epoch} votedId: {state.voted_id}"
+    )
+    if state.data_version == 0:
+        voters = "null" if state.current_voters is None else list(state.current_voters)
+        text = f"clusterId: {state.cluster_id} {text} appliedOffset: {state.applied_offset}"
+        text += f" currentVoters: {voters}"
+    else:
+        text += f" votedDirectoryId: {directory_id}"
+    yield Row(f"{text} dataVersion: {state.data_version}", fields)
+    if state.trailing:
+        location = Location(file.path, file.size - len(state.trailing))
+        report.found(CorruptError(location, f"{len(state.trailing)} bytes behind it", "none"))
+
+
+_Reader = Callable[["FoundFile", Report], Iterator[Row]]
+_READERS: dict[FileKind, tuple[str, _Reader]] = {
+    FileKind.TRANSACTION_INDEX: ("transaction_index", _transaction_index),
+    FileKind.REMOTE_TRANSACTION_INDEX: ("transaction_index", _transaction_index),
+    FileKind.PRODUCER_SNAPSHOT: ("producer_snapshot", _producer_snapshot),
+    FileKind.RECOVERY_POINT_CHECKPOINT: ("checkpoint", _offset_checkpoint),
+    FileKind.LOG_START_OFFSET_CHECKPOINT: ("checkpoint", _offset_checkpoint),
+    FileKind.CLEANER_OFFSET_CHECKPOINT: ("checkpoint", _offset_checkpoint),
+    FileKind.REPLICATION_OFFSET_CHECKPOINT: ("checkpoint", _offset_checkpoint),
+    FileKind.LEADER_EPOCH_CHECKPOINT: ("leader_epoch", _leader_epochs),
+    FileKind.PARTITION_METADATA: ("partition_metadata", _partition_metadata),
+    FileKind.META_PROPERTIES: ("meta_property", _meta_properties),
+    FileKind.CLEAN_SHUTDOWN: ("clean_shutdown", _clean_shutdown),
+    FileKind.QUORUM_STATE: ("quorum_state", _quorum_state),
+}
