@@ -108,7 +108,7 @@ def decode_control_record(
     try:
         record = ControlRecord(decoded_key, _decode_value(decoded_key.type, value))
         if strict and isinstance(record.value, Message):
-            check_canonical(value or b"", encode_control_record(record)[1] or b"")
+            check_canonical(record.value, value or b"", encode_control_record(record)[1] or b"")
     except FormatError as error:
         raise error.moved(path, value_position) from None
     return record

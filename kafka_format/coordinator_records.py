@@ -189,11 +189,23 @@ def decode_coordinator_record(
     name = None if record_type is None else record_type.name
     record = CoordinatorRecord(type_id, name, decoded_key, decoded_value)
     if strict:
-        written_key, written_value = encode_coordinator_record(record)
-        check_canonical(key, written_key, path=path, position=key_position)
-        if value is not None and written_value is not None:
-            check_canonical(value, written_value, path=path, position=value_position)
+        _check_canonical(record, key, value, path, (key_position, value_position))
     return record
+
+
+def _check_canonical(
+    record: CoordinatorRecord,
+    key: Buffer,
+    value: Buffer | None,
+    path: str,
+    positions: tuple[int, int],
+) -> None:
+    written_key, written_value = encode_coordinator_record(record)
+    if isinstance(record.key, Message):
+        check_canonical(record.key, key, written_key, path=path, position=positions[0])
+    if isinstance(record.value, Message):
+        found, written = value or b"", written_value or b""
+        check_canonical(record.value, found, written, path=path, position=positions[1])
 
 
 def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:

@@ -168,7 +168,7 @@ def _shown(value: Any) -> str:
 def _restore(schema: str, name: str, layout_version: int, *state: Any) -> Message:
     import kafka_format.schemas  # noqa: F401 - fills the registry in a process that has not yet
 
-    layouts = _REGISTRY[schema].layout(layout_version).walk()
+    layouts = REGISTRY[schema].layout(layout_version).walk()
     return Message(next(each for each in layouts if each.name == name), *state)
 
 
@@ -213,7 +213,7 @@ class Struct:
     fields: list[Field] = field(default_factory=list)
 
 
-_REGISTRY: dict[str, Schema] = {}
+REGISTRY: dict[str, Schema] = {}
 
 _LINE = re.compile(
     r"(?P<indent> *)(?P<name>\w+) +(?P<array>\[\])?(?P<type>\w+)(?P<nullable>\?)?"
@@ -233,7 +233,7 @@ class Schema:
         self.flexible_from = int(flexible[:-1]) if flexible != "none" else self.highest + 1
         self.struct = _parse(name, table)
         self._layouts: dict[int, Layout] = {}
-        _REGISTRY[name] = self
+        REGISTRY[name] = self
 
     def __repr__(self) -> str:
         return f"Schema({self.name}, versions {self.lowest} to {self.highest})"
@@ -512,14 +512,20 @@ def encode_message(message: Message) -> bytes:
 
 
 def check_canonical(
-    found: Buffer, written: bytes, *, path: str = MEMORY, position: int = 0
+    value: Message, found: Buffer, written: bytes, *, path: str = MEMORY, position: int = 0
 ) -> None:
-    """Raise unless the bytes found are those that encoding their value gives.
+    """Raise unless the bytes found are those that a broker writes for their value.
 
     What Kafka reads but never writes ends here: bytes behind the message, an over-long varint, a
     size of a tag that is not its value's, tags out of order, a tag that repeats the default.
     """
     found = bytes(found)
+    if value.trailing:
+        raise CorruptError(
+            Location(path, position + len(found) - len(value.trailing)),
+            f"{len(value.trailing)} bytes behind a {value.schema_name}",
+            "none",
+        )
     if found == written:
         return
     both = range(min(len(found), len(written)))
@@ -527,5 +533,5 @@ def check_canonical(
     raise CorruptError(
         Location(path, position + at),
         f"bytes that go on with {found[at : at + 8].hex() or 'nothing'}",
-        f"{written[at : at + 8].hex() or 'nothing'}, as Kafka writes this value",
+        f"{written[at : at + 8].hex() or 'nothing'}, as Kafka writes this {value.schema_name}",
     )

@@ -85,8 +85,8 @@ def decode_framed(
     data = bytes(value)
     try:
         record = _decode(schemas, data)
-        if strict:
-            check_canonical(data, encode_metadata_record(record))
+        if strict and isinstance(record.value, Message):
+            check_canonical(record.value, data, encode_metadata_record(record))
     except FormatError as error:
         raise error.moved(path, position) from None
     return record

@@ -80,8 +80,8 @@ CONSUMER_PROTOCOL_SUBSCRIPTION = Schema(
     topics           []string
     userData         bytes?    =null
     ownedPartitions  []TopicPartition  1+
-        topic        string
-        partitions   []int32
+        topic        string    1+
+        partitions   []int32   1+
     generationId     int32     2+  =-1
     rackId           string?   3+  =null
     """,
