@@ -15,14 +15,14 @@ import os
 from enum import Enum
 from typing import NamedTuple
 
-from kafka_format import java_text, json_text
+from kafka_format import json_text
 from kafka_format.errors import FormatError
 from kafka_format.file_bytes import read_file_bytes
 from kafka_format.primitives import Buffer
 
 VERSION = 0
 MAX_SIZE = 64 * 1024
-"""Kafka writes at most 52 bytes."""
+"""Kafka writes at most 48 bytes."""
 
 
 class CleanShutdownContent(Enum):
@@ -50,8 +50,8 @@ def decode_clean_shutdown_file(buffer: Buffer) -> CleanShutdownFile:
         return CleanShutdownFile(CleanShutdownContent.EMPTY, None, None, raw)
     unreadable = CleanShutdownFile(CleanShutdownContent.UNREADABLE, None, None, raw)
     try:
-        java_text.require_utf8(raw)
-        fields, _ = json_text.decode_object(raw.decode())
+        # Java puts a replacement character where bytes are no UTF-8: fatal in no field but these.
+        fields, _ = json_text.decode_object(raw.decode(errors="replace"))
     except FormatError:
         return unreadable
     version, broker_epoch = fields.get("version", 0), fields.get("brokerEpoch")

@@ -42,25 +42,14 @@ class Line(NamedTuple):
 def iter_lines(buffer: Buffer, *, path: str = MEMORY) -> Iterator[Line]:
     """Lines as BufferedReader.readLine gives them, of bytes that must all be UTF-8."""
     data = bytes(buffer)
-    require_utf8(data, path=path)
-    for match in _LINE.finditer(data):
-        if match.start() == len(data):  # behind the last line end there is no further line
-            return
-        yield Line(match.start(), match[1].decode())
-
-
-def end_of_line(buffer: Buffer, position: int) -> int:
-    """Where the line that begins at `position` ends, its line end included."""
-    return next(_LINE.finditer(buffer, position)).end()
-
-
-def require_utf8(buffer: Buffer, *, path: str = MEMORY) -> None:
     try:
-        bytes(buffer).decode()
+        data.decode()
     except UnicodeDecodeError as error:
-        byte = buffer[error.start]
         location = Location(path, error.start)
-        raise CorruptError(location, f"byte {byte:#04x}", "UTF-8 text") from None
+        raise CorruptError(location, f"byte {data[error.start]:#04x}", "UTF-8 text") from None
+    for match in _LINE.finditer(data):
+        if match.start() < len(data):  # behind the last line end there is no further line
+            yield Line(match.start(), match[1].decode())
 
 
 def split(pattern: re.Pattern[str], text: str) -> list[str]:

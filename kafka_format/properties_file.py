@@ -97,24 +97,26 @@ def _iter_lines(text: str, path: str) -> Iterator[PropertiesLine]:
     while position < len(text):
         logical, end = _logical_line(text, position)
         raw = text[position:end].encode("latin-1")
-        found = _property(logical, Location(path, position)) if logical else None
+        found = None if logical is None else _property(logical, Location(path, position))
         yield PropertiesLine(raw, found)
         position = end
 
 
-def _logical_line(text: str, position: int) -> tuple[str, int]:
-    """The next property with its lines joined, or "" for a blank or comment line; and its end."""
-    parts: list[str] = []
-    goes_on = True
-    while goes_on and position < len(text):
+def _logical_line(text: str, position: int) -> tuple[str | None, int]:
+    """The next property with its lines joined, or None for a blank or comment line; and its end."""
+    joined = ""
+    while position < len(text):
         natural = next(_NATURAL_LINE.finditer(text, position))
         position = natural.end()
         part = natural[1]
-        if part.startswith(("#", "!")) and not any(parts):
-            return "", position  # also behind a line of nothing but a backslash: Java's way
-        goes_on = (len(part) - len(part.rstrip("\\"))) % 2 == 1
-        parts.append(part[:-1] if goes_on else part)
-    return "".join(parts), position
+        if part.startswith(("#", "!")) and not joined:
+            return None, position  # also behind a line of nothing but a backslash: Java's way
+        if (len(part) - len(part.rstrip("\\"))) % 2 == 0:
+            return joined + part or None, position
+        joined += part[:-1]
+    # The file ends in a backslash. Java drops it, and if nothing else was in the line takes what
+    # is left for a property: of an empty key. It does not behind CR LF, where it looks for more.
+    return joined or (None if text.endswith("\r\n") else ""), position
 
 
 def _property(logical: str, location: Location) -> Property:

@@ -47,6 +47,7 @@ REMOTE_LOG_INDEX_CACHE_DIRECTORY = "remote-log-index-cache"
 
 _OFFSET_WIDTH = 20
 _EPOCH_WIDTH = 10
+_SNAPSHOT_ID_WIDTH = _OFFSET_WIDTH + 1 + _EPOCH_WIDTH
 _MAX_TOPIC_LENGTH = 249
 _MAX_DIRECTORY_LENGTH = 255
 _TOPIC_CHARACTERS = re.compile(r"[a-zA-Z0-9._-]*")
@@ -159,9 +160,10 @@ class FileName(NamedTuple):
     @property
     def epoch(self) -> int | None:
         """Leader epoch of a metadata snapshot's last record."""
-        if self.kind is not FileKind.METADATA_SNAPSHOT:
+        # Kafka cuts by position, and does not look at the character between offset and epoch.
+        if self.kind is not FileKind.METADATA_SNAPSHOT or len(self.stem) < _SNAPSHOT_ID_WIDTH:
             return None
-        return java_text.parse_int(self.stem[_OFFSET_WIDTH + 1 :][:_EPOCH_WIDTH])
+        return java_text.parse_int(self.stem[_OFFSET_WIDTH + 1 : _SNAPSHOT_ID_WIDTH])
 
     @property
     def remote_segment_id(self) -> uuid.UUID | None:

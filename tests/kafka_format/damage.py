@@ -23,11 +23,12 @@ def value_or_error(decode: Callable[[bytes], Any], data: bytes) -> Any:
     """What a decoder gives; its FormatError, checked to be a coordinate inside the bytes."""
     try:
         return decode(data)
-    except FormatError as error:
-        assert 0 <= error.location.position <= len(data)
-        assert error.found
-        assert error.expected
-        return error
+    except FormatError as raised:
+        error = raised
+    assert 0 <= error.location.position <= len(data)
+    assert error.found
+    assert error.expected
+    return error
 
 
 def unnoticed(decode: Callable[[bytes], Any], data: bytes) -> set[int]:

@@ -39,6 +39,7 @@ def test_brokers_before_3_7_left_it_empty():
         b' \n{"later":[1.5,null],"brokerEpoch" : 12, "version":0}\n',
         b'{"version":0,"brokerEpoch":5,"brokerEpoch":12}',
         GOLDEN + b"}}",
+        b'{"\xffversion":7,"brokerEpoch":12}',
     ],
 )
 def test_what_jackson_reads_is_read(data):

@@ -198,6 +198,7 @@ def test_files_that_are_written_in_place_leave_none(name, kind):
         "42_tooshort.index",
         "x_CsoLUxvPT4eqqZoF0nCfGw.index",
         "18-1.checkpoint",
+        "00000000000000000018-12.checkpoint",
         "00000000000000000018-x000000001.checkpoint",
         "00000000000000000018-0000000001.checkpoint.tmp",
         "bootstrap.checkpoint.deleted",
@@ -379,8 +380,8 @@ names = st.one_of(
     st.text(),
     st.lists(
         st.sampled_from(
-            ["0", "7", "-", ".", "_", "a", "log", "index", "deleted", "swap", "checkpoint", "part"]
-            + ["delete", "future", "stray", "snapshot", "tmp", HEX, " ", "00000000000000000018"]
+            "0 7 - . _ a log index deleted swap checkpoint part delete future stray snapshot tmp "
+            f"{HEX} 00000000000000000018".split(" ")
         )
     ).map("".join),
 )
