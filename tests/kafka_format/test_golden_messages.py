@@ -1,0 +1,106 @@
+"""Every message that real brokers left in the golden directories."""
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_format.control import decode_control_record, encode_control_record
+from kafka_format.coordinator_records import (
+    CONSUMER_PROTOCOL_TYPE,
+    CoordinatorTopic,
+    decode_coordinator_record,
+    encode_coordinator_record,
+    group_members,
+)
+from kafka_format.log_file import iter_batches
+from kafka_format.message import Message
+from kafka_format.metadata_records import decode_metadata_record, encode_metadata_record
+from tests import golden
+
+METADATA = "__cluster_metadata"
+
+
+def files(name: str, topic: str) -> list[Path]:
+    suffixes = (".log", ".checkpoint")
+    return sorted(
+        path
+        for path in golden.shared(name).rglob(f"{topic}-*/*")
+        if path.suffix in suffixes and path.stat().st_size
+    )
+
+
+def stored(path: Path) -> Iterator[tuple[bool, bytes | None, bytes | None]]:
+    """(whether a control record, key, value) of a file's records."""
+    for batch in iter_batches(path.read_bytes()):
+        for record in batch.records():
+            yield batch.header.is_control, record.key, record.value
+
+
+@pytest.mark.parametrize("topic", CoordinatorTopic)
+@pytest.mark.parametrize("name", golden.names())
+def test_coordinator_records_are_all_known_and_come_back_as_their_bytes(
+    name: str, topic: CoordinatorTopic
+) -> None:
+    for path in files(name, topic.value):
+        for is_control, key, value in stored(path):
+            if is_control:
+                continue
+            record = decode_coordinator_record(topic, key, value, strict=True)
+            assert isinstance(record.key, Message)
+            assert record.value is None or isinstance(record.value, Message)
+            assert encode_coordinator_record(record) == (key, value)
+
+
+@pytest.mark.parametrize("name", golden.names())
+def test_metadata_records_are_all_known_and_come_back_as_their_bytes(name: str) -> None:
+    found = 0
+    for path in files(name, METADATA):
+        for is_control, key, value in stored(path):
+            if is_control:
+                continue
+            assert key is None
+            record = decode_metadata_record(value, strict=True)
+            assert isinstance(record.value, Message)
+            assert encode_metadata_record(record) == value
+            found += 1
+    assert found > 0
+
+
+@pytest.mark.parametrize("name", golden.names())
+def test_control_records_are_all_known_and_come_back_as_their_bytes(name: str) -> None:
+    found: Counter[str] = Counter()
+    for path in files(name, "*"):
+        for is_control, key, value in stored(path):
+            if is_control:
+                record = decode_control_record(key, value, strict=True)
+                found[record.type.name] += 1
+                assert encode_control_record(record) == (key, value)
+    assert {"LEADER_CHANGE", "COMMIT", "ABORT"} & set(found)
+
+
+def test_golden_groups_are_of_every_kind() -> None:
+    kinds: Counter[str] = Counter()
+    for path in files("groups-4.3.1", CoordinatorTopic.CONSUMER_OFFSETS.value):
+        for is_control, key, value in stored(path):
+            if not is_control:
+                record = decode_coordinator_record(CoordinatorTopic.CONSUMER_OFFSETS, key, value)
+                kinds[record.name] += 1
+    assert {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata", "ShareGroupMetadata"} <= set(
+        kinds
+    )
+
+
+@pytest.mark.parametrize("name", golden.names())
+def test_members_of_golden_classic_groups_are_readable(name: str) -> None:
+    for path in files(name, CoordinatorTopic.CONSUMER_OFFSETS.value):
+        for is_control, key, value in stored(path):
+            if is_control:
+                continue
+            found = decode_coordinator_record(CoordinatorTopic.CONSUMER_OFFSETS, key, value).value
+            if found is None or found.schema_name != "GroupMetadataValue":
+                continue
+            for member in group_members(found):
+                assert found.protocol_type == CONSUMER_PROTOCOL_TYPE
+                assert member.subscription.topics
