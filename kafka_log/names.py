@@ -173,7 +173,10 @@ class FileName(NamedTuple):
 
     @property
     def is_canonical(self) -> bool:
-        """Whether Kafka writes just this name; a broker opens no file by another one."""
+        """Whether Kafka writes just this name (with Western digits: its locale chooses them).
+
+        A broker opens no file by another name.
+        """
         offset = self.offset
         if offset is None:
             return self.kind is not FileKind.UNKNOWN
