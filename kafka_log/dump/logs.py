@@ -148,7 +148,7 @@ class Batches:
             yield from walk.batches()
             if walk.end is None:  # only if the walk was left early, and then nobody asks
                 return
-            skipped = self._length_at(walk.end, walk.limit)
+            skipped = length_at(self._log, walk.end, walk.limit)
             if skipped is None:
                 self.end = walk.end
                 return
@@ -156,14 +156,18 @@ class Batches:
                 self._report.found(walk.end.error)
             position = walk.end.position + skipped
 
-    def _length_at(self, end: SegmentEnd, limit: int) -> int | None:
-        """The length of a batch that cannot be read, if it may be one."""
-        if end.reason != "corrupt_batch":
-            return None
-        self._log.seek(end.position)
-        (length,) = _LENGTH.unpack(self._log.read(_LENGTH_END))
-        fits = _SMALLEST <= length <= limit - end.position - _LENGTH_END
-        return _LENGTH_END + length if fits else None
+
+def length_at(
+    log: BinaryIO, end: SegmentEnd, size: int, max_bytes: int | None = None
+) -> int | None:
+    """The length of a batch that cannot be read, if it may be one."""
+    if end.reason != "corrupt_batch":
+        return None
+    log.seek(end.position)
+    (length,) = _LENGTH.unpack(log.read(_LENGTH_END))
+    limit = size if max_bytes is None else min(size, max_bytes)
+    fits = _SMALLEST <= length <= limit - end.position - _LENGTH_END
+    return _LENGTH_END + length if fits else None
 
 
 def _print_end(

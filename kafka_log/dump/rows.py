@@ -67,7 +67,7 @@ class RowWriter:
         is_legacy = isinstance(batch, LegacyBatch)
         line = (self.lines.legacy_batch if is_legacy else self.lines.batch).fill(values)
         if values["is_valid"] == "false":
-            self._report_invalid(batch)
+            self.report_invalid(batch)
         if not self._options.deep:
             return line
         try:
@@ -139,7 +139,7 @@ class RowWriter:
             and (not filters.keys or record.key in filters.keys)
         )
 
-    def _report_invalid(self, batch: AnyBatch) -> None:
+    def report_invalid(self, batch: AnyBatch) -> None:
         try:
             batch.ensure_valid()
         except FormatError as error:

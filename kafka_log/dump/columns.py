@@ -1,0 +1,438 @@
+"""A large log: whole columns to lines, by the kernels.
+
+What they do not know goes through the row writer, batch by batch: legacy messages, control batches,
+and whatever is damaged. So both ways give the same lines.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+from kafka_format.columnar.headers import BatchColumns, BatchScan, kernel_bytes
+from kafka_format.columnar.records import RecordColumns, RecordScan
+from kafka_format.columnar.window import readonly
+from kafka_format.log_file import LogFile, SegmentEnd
+from kafka_format.record import TimestampType
+from kafka_log.dump import kernels as k
+from kafka_log.dump.lines import JsonLines, TextLines
+from kafka_log.dump.rows import BOOLEANS, COMPRESSION_NAMES, RowWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import numpy.typing as npt
+
+    from kafka_log.directory import FoundFile
+    from kafka_log.dump.options import DumpOptions, Filters
+    from kafka_log.dump.output import Output, Report
+    from kafka_log.dump.template import Template
+
+    Int64s = npt.NDArray[np.int64]
+    Bools = npt.NDArray[np.bool_]
+    Bytes = npt.NDArray[np.uint8]
+
+_OUT_BYTES = 1024 * 1024
+_INT32_MAX = 2**31 - 1
+_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+_TIMESTAMP_TYPES = (
+    TimestampType.CREATE_TIME,
+    TimestampType.LOG_APPEND_TIME,
+    TimestampType.NO_TIMESTAMP_TYPE,
+)
+_CHOICES = {
+    "compression": COMPRESSION_NAMES,
+    "timestamp_type": [str(each) for each in _TIMESTAMP_TYPES],
+    "is_transactional": BOOLEANS,
+    "is_control": BOOLEANS,
+    "is_valid": BOOLEANS,
+}
+_MEMBERS = ('"%s":null', '"%s":"', '"%s_base64":"')
+_RECORD_SPANS = [
+    *(form % "key" for form in _MEMBERS),
+    *(form % "value" for form in _MEMBERS),
+    '"value_size":',
+]
+_RECORD_FIELDS = (
+    "key_position",
+    "key_size",
+    "value_position",
+    "value_size",
+    "headers_position",
+    "headers_count",
+)
+
+
+class Compiled:
+    """A template as the kernels take it."""
+
+    def __init__(
+        self,
+        template: Template,
+        lines: TextLines | JsonLines,
+        *,
+        first_fields: Iterable[str] = (),
+        first_spans: Iterable[str] = (),
+    ) -> None:
+        self._spans = [text.encode() for text in first_spans]
+        self._ops: list[tuple[int, int, int, int, int]] = []
+        self.fields = list(first_fields)
+        for literal, field in template.parts:
+            if literal:
+                self._add(k.LITERAL, self._span(literal))
+            if field is not None:
+                self._add_field(field, lines)
+        ends = np.cumsum([len(span) for span in self._spans])
+        self.spans = np.stack([ends - [len(span) for span in self._spans], ends], axis=1)
+        self.literals = np.frombuffer(b"".join(self._spans) or b"\0", np.uint8)
+        self.ops = np.array(self._ops, np.int64).reshape(-1, 5)
+        numbers = k.LONGEST_NUMBER * len(self._ops)
+        self.room = sum(map(len, self._spans)) + numbers
+
+    def _add(self, kind: int, a: int = 0, b: int = 0, c: int = 0, d: int = 0) -> None:
+        self._ops.append((kind, a, b, c, d))
+
+    def _span(self, *texts: str) -> int:
+        """The number of the first of these."""
+        self._spans += [text.encode("utf-8", "surrogateescape") for text in texts]
+        return len(self._spans) - len(texts)
+
+    def _column(self, name: str) -> int:
+        if name not in self.fields:
+            self.fields.append(name)
+        return self.fields.index(name)
+
+    def _add_field(self, name: str, lines: TextLines | JsonLines) -> None:
+        if name in _CHOICES:
+            self._add(k.CHOICE, self._column(name), self._span(*_CHOICES[name]))
+        elif name == "delete_horizon_ms":
+            before, behind = lines.delete_horizon(0).split("0")
+            absent, around = self._span(lines.delete_horizon(None)), self._span(before, behind)
+            value, flag = self._column("base_timestamp"), self._column("has_delete_horizon")
+            self._add(k.OPTIONAL, value, flag, absent, around)
+        elif name == "of_batch":
+            self._add(k.OF_BATCH)
+        elif name == "contents" and isinstance(lines, TextLines):
+            first = lines.first_prefix
+            texts = (f"{first}key: ", f"{first}payload: ", " payload: ")
+            self._add(k.CONTENTS, 0, self._span(*texts))
+        elif name in ("key", "value"):
+            span = k.KEY_MEMBERS if name == "key" else k.VALUE_MEMBERS
+            self._add(k.MEMBER, self._column(f"{name}_position"), span)
+        elif name != "headers":
+            self._add(k.NUMBER, self._column(name))
+        elif isinstance(lines, JsonLines):
+            self._add(k.LITERAL, self._span('"headers":['))
+            self._add(k.HEADERS, int(lines.has_contents))
+            self._add(k.LITERAL, self._span("]"))
+        else:
+            self._add(k.KEYS)
+
+    def columns(self, values: Mapping[str, Any], count: int) -> Int64s:
+        table = np.empty((len(self.fields), count), np.int64)
+        for row, name in enumerate(self.fields):
+            table[row] = values[name]
+        return table
+
+
+def dump_columns(
+    log: BinaryIO,
+    file: FoundFile,
+    options: DumpOptions,
+    writer: RowWriter,
+    output: Output,
+    report: Report,
+    on_progress: Callable[[int], None] | None,
+) -> SegmentEnd:
+    from kafka_log.dump.logs import length_at
+
+    dump = _ColumnDump(log, file.path, options, writer, output, report)
+    position = 0
+    while True:
+        scan = dump.scan_from(position)
+        for batches in scan:
+            if on_progress is not None and len(batches):
+                on_progress(int(batches.position[-1]))
+        end = scan.end
+        if end is None:
+            raise AssertionError(f"{file.path}: a scan without an end")
+        skipped = length_at(log, end, file.size, options.max_bytes)
+        if skipped is None:
+            return end
+        if end.error is not None:
+            report.found(end.error)
+        position = end.position + skipped
+
+
+class _Scan:
+    """Dumps a scan's pieces while it is iterated over; yields the batches they were of."""
+
+    def __init__(self, scan: BatchScan | RecordScan, dump: Callable[[Any], BatchColumns]) -> None:
+        self._scan = scan
+        self._dump = dump
+
+    def __iter__(self) -> Iterator[BatchColumns]:
+        for piece in self._scan:
+            yield self._dump(piece)
+
+    @property
+    def end(self) -> SegmentEnd | None:
+        return self._scan.end
+
+
+class _ColumnDump:
+    def __init__(
+        self,
+        log: BinaryIO,
+        path: str,
+        options: DumpOptions,
+        writer: RowWriter,
+        output: Output,
+        report: Report,
+    ) -> None:
+        from kafka_format.columnar.kernels import can_compile
+
+        self._log = log
+        self._path = path
+        self._options = options
+        self._filters = options.filters
+        self._writer = writer
+        self._output = output
+        self._report = report
+        self._is_compiled = can_compile()
+        self._kernels = k.load(compiled=self._is_compiled)
+        lines = writer.lines
+        self._batch = Compiled(lines.batch, lines)
+        self._legacy_batch = Compiled(lines.legacy_batch, lines)
+        self._of_batch = Compiled(lines.of_batch, lines)
+        self._record = Compiled(
+            lines.record, lines, first_fields=_RECORD_FIELDS, first_spans=_RECORD_SPANS
+        )
+        self._out = np.empty(_OUT_BYTES, np.uint8)
+
+    def scan_from(self, position: int) -> _Scan:
+        end = self._options.max_bytes
+        if self._options.deep:
+            records = RecordScan(self._log, path=self._path, start=position, end=end)
+            return _Scan(records, self._dump_records)
+        batches = BatchScan(self._log, path=self._path, start=position, end=end)
+        return _Scan(batches, self._dump_batches)
+
+    # ------------------------------------------------------------------ batches alone
+
+    def _dump_batches(self, batches: BatchColumns) -> BatchColumns:
+        shown = self._may_pass(batches)
+        for batch in np.flatnonzero(shown & ~batches.is_valid).tolist():
+            self._report_invalid(batches, batch)
+        legacy = batches.is_legacy
+        cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(batches)]
+        for first, last in pairwise(cuts):
+            template = self._legacy_batch if legacy[first] else self._batch
+            which = np.flatnonzero(shown[first:last]) + first
+            text, _ = self._render_batches(template, batches, which)
+            self._output.write(text.data)
+        return batches
+
+    def _render_batches(
+        self, template: Compiled, batches: BatchColumns, which: npt.NDArray[np.intp]
+    ) -> tuple[Bytes, Int64s]:
+        values = _batch_values(batches)
+        columns = template.columns({name: values[name][which] for name in values}, len(which))
+        out = np.empty(template.room * len(which), np.uint8)
+        starts = np.zeros(len(which) + 1, np.int64)
+        end = self._kernels.render_batches(
+            template.ops, template.literals, template.spans, columns, out, starts
+        )
+        return out[:end], starts
+
+    def _report_invalid(self, batches: BatchColumns, batch: int) -> None:
+        self._writer.report_invalid(self._row(batches, batch))
+
+    def _row(self, batches: BatchColumns, batch: int) -> Any:
+        """The batch as the row decoder knows it."""
+        position = int(batches.position[batch])
+        end = position + int(batches.size_in_bytes[batch])
+        return next(LogFile(self._log, path=self._path, start=position, end=end).batches())
+
+    def _may_pass(self, batches: BatchColumns) -> Bools:
+        """RowWriter's rule, for all batches at once."""
+        filters = self._filters
+        shown = np.ones(len(batches), np.bool_)
+        if not filters:
+            return shown
+        legacy = batches.is_legacy
+        last = batches.last_offset
+        wrapper = legacy & (batches.codec != 0)
+        first = np.where(wrapper, filters.start_offset or 0, batches.base_offset)
+        if filters.start_offset is not None:
+            shown &= last >= filters.start_offset
+        if filters.end_offset is not None:
+            shown &= np.minimum(first, last) < filters.end_offset
+        if filters.start_time is not None:
+            shown &= batches.max_timestamp >= filters.start_time
+        if filters.end_time is not None and not self._options.deep:
+            attributes = batches.attributes
+            create_time = ~legacy & ((attributes & _LOG_APPEND_TIME) == 0)
+            earliest = np.where(create_time, batches.base_timestamp, batches.max_timestamp)
+            unknown = wrapper | (create_time & ((attributes & _DELETE_HORIZON) != 0))
+            shown &= unknown | (earliest < filters.end_time)
+        if filters.producer_ids:
+            shown &= ~legacy & np.isin(batches.producer_id, list(filters.producer_ids))
+        return shown
+
+    # ------------------------------------------------------------------ with their records
+
+    def _dump_records(self, records: RecordColumns) -> BatchColumns:
+        batches = records.batches
+        by_row = batches.is_legacy | ((batches.attributes & _CONTROL) != 0)
+        by_row[[damage.batch for damage in records.damage]] = True
+        edges = np.searchsorted(records.batch, np.arange(len(batches) + 1)).astype(np.int64)
+        cuts = np.flatnonzero(by_row).tolist()
+        first = 0
+        for cut in [*cuts, len(batches)]:
+            if cut > first:
+                self._dump_run(records, first, cut, edges)
+            if cut < len(batches):
+                self._output.text(self._writer.batch(self._row(batches, cut)))
+            first = cut + 1
+        return batches
+
+    def _dump_run(self, records: RecordColumns, first: int, last: int, edges: Int64s) -> None:
+        """Batches first..last, all of them plain."""
+        rows = slice(int(edges[first]), int(edges[last]))
+        self._count_offsets(records.offset[rows])
+        batches = records.batches[first:last]
+        shown = np.ones(rows.stop - rows.start, np.bool_)
+        which = np.arange(first, last)
+        if self._filters:
+            shown = self._passes(records, rows)
+            matches = np.diff(
+                np.concatenate([[0], np.cumsum(shown)])[edges[first : last + 1] - rows.start]
+            )
+            empty = np.diff(edges[first : last + 1]) == 0
+            keep = self._may_pass(batches) & ((matches > 0) | (empty & (not self._filters.keys)))
+            which = which[keep]
+        if not len(which):
+            return
+        lines, line_starts = self._render_batches(self._batch, records.batches, which)
+        of_batches, of_batch_starts = self._render_batches(self._of_batch, records.batches, which)
+        columns = self._record.columns(_record_values(records, rows), len(shown))
+        data = kernel_bytes(readonly(records.data), compiled=self._is_compiled)
+        arguments = (
+            self._record.ops,
+            self._record.literals,
+            self._record.spans,
+            columns,
+            data,
+            edges[which] - rows.start,
+            edges[which + 1] - rows.start,
+            shown,
+            lines,
+            line_starts,
+            of_batches,
+            of_batch_starts,
+            self._record.room,
+        )
+        self._render_records(arguments, len(which))
+
+    def _render_records(self, arguments: tuple[Any, ...], count: int) -> None:
+        batch, row = 0, -1
+        while batch < count:
+            batch, row, size = self._kernels.render_records(*arguments, self._out, batch, row)
+            if size:
+                self._output.write(self._out[:size].tobytes())
+            elif batch < count:  # a line that is larger than the buffer
+                self._out = np.empty(2 * len(self._out), np.uint8)
+
+    def _count_offsets(self, offsets: Int64s) -> None:
+        if not len(offsets) or self._filters:
+            return
+        writer = self._writer
+        previous = np.concatenate([[writer.last_offset], offsets[:-1]])
+        gaps = np.flatnonzero(offsets != previous + 1)
+        writer.gaps += zip(previous[gaps].tolist(), offsets[gaps].tolist(), strict=True)
+        writer.last_offset = int(offsets[-1])
+
+    def _passes(self, records: RecordColumns, rows: slice) -> Bools:
+        filters: Filters = self._filters
+        offset, timestamp = records.offset[rows], records.timestamp[rows]
+        shown = np.ones(len(offset), np.bool_)
+        if filters.start_offset is not None:
+            shown &= offset >= filters.start_offset
+        if filters.end_offset is not None:
+            shown &= offset < filters.end_offset
+        if filters.start_time is not None:
+            shown &= timestamp >= filters.start_time
+        if filters.end_time is not None:
+            shown &= timestamp < filters.end_time
+        if filters.keys:
+            shown &= self._has_key(records, rows)
+        return shown
+
+    def _has_key(self, records: RecordColumns, rows: slice) -> Bools:
+        position, size = records.key_position[rows], records.key_length[rows]
+        found = np.zeros(len(size), np.bool_)
+        for key in self._filters.keys:
+            likely = np.flatnonzero(size == len(key))
+            bytes_of = records.data[position[likely, None] + np.arange(len(key))]
+            found[likely] |= (bytes_of == np.frombuffer(key, np.uint8)).all(axis=1)
+        return found
+
+
+def _batch_values(batches: BatchColumns) -> dict[str, Any]:
+    attributes, legacy = batches.attributes, batches.is_legacy
+    append_time = (attributes & _LOG_APPEND_TIME) != 0
+    return {
+        "position": batches.position,
+        "size_in_bytes": batches.size_in_bytes,
+        "base_offset": batches.base_offset,
+        "last_offset": batches.last_offset,
+        "record_count": batches.record_count,
+        "magic": batches.magic,
+        "compression": batches.codec,
+        "timestamp_type": np.where(batches.magic == 0, 2, append_time),
+        "base_timestamp": batches.base_timestamp,
+        "max_timestamp": batches.max_timestamp,
+        "producer_id": batches.producer_id,
+        "producer_epoch": batches.producer_epoch,
+        "base_sequence": batches.base_sequence,
+        "last_sequence": _last_sequence(batches),
+        "partition_leader_epoch": batches.partition_leader_epoch,
+        "is_transactional": ~legacy & ((attributes & _TRANSACTIONAL) != 0),
+        "is_control": ~legacy & ((attributes & _CONTROL) != 0),
+        "has_delete_horizon": ~legacy & ((attributes & _DELETE_HORIZON) != 0),
+        "attributes": attributes,
+        "crc": batches.crc,
+        "computed_crc": batches.computed_crc,
+        "is_valid": batches.is_valid,
+    }
+
+
+def _last_sequence(batches: BatchColumns) -> Int64s:
+    """BatchHeader.last_sequence, with its int arithmetic."""
+    sequence, delta = batches.base_sequence, batches.last_offset_delta
+    wraps = sequence > _int32(_INT32_MAX - delta)
+    following = np.where(wraps, delta - (_INT32_MAX - sequence) - 1, sequence + delta)
+    return np.where(sequence == -1, -1, _int32(following))
+
+
+def _int32(values: Int64s) -> Int64s:
+    return values.astype(np.int32).astype(np.int64)
+
+
+def _record_values(records: RecordColumns, rows: slice) -> dict[str, Any]:
+    attributes = records.batches.attributes[records.batch[rows]]
+    return {
+        "key_position": records.key_position[rows],
+        "key_size": records.key_length[rows],
+        "value_position": records.value_position[rows],
+        "value_size": records.value_length[rows],
+        "headers_position": records.headers_position[rows],
+        "headers_count": records.headers_count[rows],
+        "offset": records.offset[rows],
+        "timestamp": records.timestamp[rows],
+        "sequence": records.sequence[rows],
+        "timestamp_type": (attributes & _LOG_APPEND_TIME) != 0,
+    }
