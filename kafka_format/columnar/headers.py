@@ -154,9 +154,9 @@ class BatchScan:
     def pieces(self) -> Iterator[Piece]:
         window = self._window
         position = self._start
+        table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
         while True:
             at = position - window.base
-            table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
             count, reached, why = self._kernels.read_headers(
                 kernel_bytes(window.data, compiled=self.compiled),
                 window.base,
@@ -168,7 +168,7 @@ class BatchScan:
             )
             count, position, missing = self._whole(table, count, reached)
             if count:
-                yield self._piece(table[:, :count])
+                yield self._piece(table[:, :count].copy())
             if missing or why == k.NEED_BYTES:
                 if not window.advance(position, missing):
                     break

@@ -365,12 +365,12 @@ def unpack_batches(
     at: int,
     starts: Any,
     ends: Any,
-) -> tuple[int, int]:
+) -> tuple[int, int, bool]:
     """Copy or decompress payloads of magic-2 batches into `out` from `at` on.
 
     Passes over what is not sound. Stops before the first batch that it has no room for or that
     needs another reader (another codec, a frame of another kind, damage): the caller looks at it.
-    Returns (that batch, the position reached in `out`).
+    Returns (that batch, the position reached in `out`, whether room is what was missing).
     """
     room = len(out)
     for batch in range(first, last):
@@ -382,21 +382,21 @@ def unpack_batches(
         if codec == 0:
             reached = at + end - start
             if reached > room:
-                return batch, at
+                return batch, at, True
             out[at:reached] = data[start:end]
         elif codec == LZ4:
             blocks = lz4_blocks(data, start, end)
             if blocks < 0 or blocks * LZ4_BLOCK > room - at:
-                return batch, at
+                return batch, at, blocks > 0
             reached = unpack_lz4(data, start, blocks, out, at)
             if reached < 0:
-                return batch, at
+                return batch, at, False
         else:
-            return batch, at
+            return batch, at, False
         starts[batch] = at
         ends[batch] = reached
         at = reached
-    return last, at
+    return last, at, False
 
 
 @kernel

@@ -18,7 +18,7 @@ import numpy as np
 
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
-from kafka_format.columnar.window import CHUNK_BYTES, readonly
+from kafka_format.columnar.window import CHUNK_BYTES, Scratch, readonly
 from kafka_format.compression import Codec, decompress
 from kafka_format.errors import MEMORY, FormatError, Location
 from kafka_format.log_file import LogFile, SegmentEnd
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Int32s = npt.NDArray[np.int32]
     Uint8s = npt.NDArray[np.uint8]
 
-ARENA_BYTES = 8 * 1024 * 1024
+ARENA_BYTES = 2 * 1024 * 1024
 
 
 class Damage(NamedTuple):
@@ -174,7 +174,9 @@ class RecordScan:
         self._refuse_invalid = verify and not decode_invalid
         self._limit = decompressed_limit
         self._arena_bytes = max(arena_bytes, 2 * k.LZ4_BLOCK)
-        self._arena: Uint8s | None = None
+        self._arena = Scratch(np.uint8)
+        self._longs = Scratch(np.int64)
+        self._ints = Scratch(np.int32)
         self._kernels = k.load(compiled=self.compiled)
 
     @property
@@ -189,7 +191,7 @@ class RecordScan:
     def _decode_run(self, run: Piece) -> Iterator[RecordColumns]:
         """A run is of one kind: legacy or not."""
         damage = self._damaged(run)
-        sound = np.ones(len(run.batches), np.bool_)
+        sound = ~_is_empty(run.batches)
         sound[list(damage)] = False
         if not run.batches.codec[sound].any():
             start = run.batches.position - run.base
@@ -207,14 +209,14 @@ class RecordScan:
         total = len(run.batches)
         first = 0
         while first < total:
-            arena = self._arena_of(self._arena_bytes)
+            arena = self._arena.shaped(1, self._arena_bytes)[0]
             starts = np.full(total, -1, np.int64)
             ends = np.zeros(total, np.int64)
             reached, at = first, 0
             while reached < total:
-                reached, at = self._unpack(run, reached, sound, arena, at, starts, ends)
-                if reached == total:
-                    break
+                reached, at, full = self._unpack(run, reached, sound, arena, at, starts, ends)
+                if reached == total or (full and at > 0):
+                    break  # all is unpacked, or the arena is handed on and begun anew
                 plain = self._decompress(run, reached, damage)
                 if plain is None:
                     sound[reached] = False
@@ -223,7 +225,7 @@ class RecordScan:
                     starts[reached], ends[reached] = at, at + len(plain)
                     at += len(plain)
                 elif at > 0:
-                    break  # the arena is full: hand on what it holds, then come back to this batch
+                    break  # as above; this batch comes first then
                 else:
                     arena = plain  # larger than the arena by itself
                     starts[reached], ends[reached] = 0, len(plain)
@@ -234,11 +236,6 @@ class RecordScan:
             yield self._columns(run, arena, piece, starts[piece], ends[piece], damage)
             first = reached
 
-    def _arena_of(self, size: int) -> Uint8s:
-        if self._arena is None:
-            self._arena = np.empty(size, np.uint8)
-        return self._arena
-
     def _unpack(
         self,
         run: Piece,
@@ -248,15 +245,15 @@ class RecordScan:
         at: int,
         starts: Int64s,
         ends: Int64s,
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, bool]:
         """What a kernel can unpack without asking us; legacy wrappers it leaves to us."""
         if run.batches.is_legacy[0]:
-            return first, at
+            return first, at, False
         data = kernel_bytes(run.data, compiled=self.compiled)
-        reached, at = self._kernels.unpack_batches(
+        reached, at, full = self._kernels.unpack_batches(
             data, run.batches.table, run.base, first, len(sound), sound, arena, at, starts, ends
         )
-        return int(reached), int(at)
+        return int(reached), int(at), bool(full)
 
     def _decompress(self, run: Piece, batch: int, damage: dict[int, FormatError]) -> Uint8s | None:
         """The payload of one batch (of a plain legacy message: the message) by the row codecs."""
@@ -301,8 +298,8 @@ class RecordScan:
         else:
             decode = self._kernels.decode_records
             capacity = _record_capacity(table, starts, ends)
-        longs = np.empty((k.LONG_FIELDS, capacity), np.int64)
-        ints = np.empty((k.INT_FIELDS, capacity), np.int32)
+        longs = self._longs.shaped(k.LONG_FIELDS, capacity)
+        ints = self._ints.shaped(k.INT_FIELDS, capacity)
         rows = int(decode(*arguments, longs, ints, counts, 0))
         for batch in np.flatnonzero(counts < 0).tolist():
             damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)
@@ -319,6 +316,7 @@ class RecordScan:
         """Batches that need not be decoded to be known as damaged."""
         batches = run.batches
         sound = batches.codec <= np.where(batches.is_legacy, Codec.LZ4, Codec.ZSTD)
+        sound |= _is_empty(batches)
         if self._refuse_invalid:
             sound &= batches.is_valid
         return {
@@ -346,6 +344,12 @@ def _runs(piece: Piece) -> Iterator[Piece]:
     cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(legacy)]
     for first, last in pairwise(cuts):
         yield piece._replace(batches=piece.batches[first:last])
+
+
+def _is_empty(batches: BatchColumns) -> npt.NDArray[np.bool_]:
+    """Batches that compaction emptied: whatever follows their header is not looked at."""
+    empty: npt.NDArray[np.bool_] = batches.record_count == 0
+    return empty
 
 
 def _record_capacity(table: Int64s, starts: Int64s, ends: Int64s) -> int:

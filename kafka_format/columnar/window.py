@@ -101,3 +101,17 @@ def readonly(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     array = array.view()
     array.flags.writeable = False
     return array
+
+
+class Scratch:
+    """Memory for one table after another: what is allocated anew is paged in anew, at a cost."""
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._flat: npt.NDArray[Any] = np.empty(0, dtype)
+
+    def shaped(self, rows: int, columns: int) -> npt.NDArray[Any]:
+        """Uninitialised, contiguous; the table handed out before is overwritten."""
+        size = rows * columns
+        if size > len(self._flat):
+            self._flat = np.empty(size + size // 4, self._flat.dtype)
+        return self._flat[:size].reshape(rows, columns)

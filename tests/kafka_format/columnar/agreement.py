@@ -132,7 +132,9 @@ def _headers_by_record(columns):
     headers = [[] for _ in range(len(columns))]
     data = columns.data.tobytes()
     found = columns.headers()
-    for record, key_at, key_size, value_at, value_size in zip(*(c.tolist() for c in found)):
+    for record, key_at, key_size, value_at, value_size in zip(
+        *(column.tolist() for column in found), strict=True
+    ):
         key = data[key_at : key_at + key_size].decode("utf-8", "surrogateescape")
         value = None if value_size < 0 else data[value_at : value_at + value_size]
         headers[record].append(Header(key, value))
