@@ -519,6 +519,20 @@ DAMAGED = {
 }
 
 
+def test_a_quorum_state_of_static_voters_is_accepted_and_refused_alike(oracle, tmp_path):
+    whole = test_quorum_state.STATIC
+    for data in [*damage.cuts(whole), *(flipped for _, flipped in damage.flips(whole))]:
+        agree(oracle, "quorum_state", tmp_path / "quorum-state", data)
+
+
+def test_null_voters_are_legal_in_the_schema_but_stop_a_broker(oracle, tmp_path):
+    data = test_quorum_state.STATIC.replace(b'[{"voterId":1}]', b"null")
+    path = tmp_path / "quorum-state"
+    path.write_bytes(data)
+    assert kafkas(oracle, "quorum_state", path) == REFUSED
+    assert ours("quorum_state", data) != REFUSED
+
+
 @pytest.mark.parametrize("kind", DAMAGED)
 def test_every_cut_and_flip_is_accepted_and_refused_alike(oracle, tmp_path, kind):
     (tmp_path / "partition").mkdir()
