@@ -107,7 +107,7 @@ class BatchHeader(NamedTuple):
     @classmethod
     def unpack(cls, buffer: Buffer, position: int = 0) -> Self:
         """The header at `position`, where the caller knows 61 bytes to be."""
-        return cls._make(_HEADER.unpack_from(buffer, position))
+        return tuple.__new__(cls, _HEADER.unpack_from(buffer, position))  # _make, but twice as fast
 
     def pack(self) -> bytes:
         return _HEADER.pack(*self)

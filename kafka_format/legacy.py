@@ -251,14 +251,15 @@ def _record(message: LegacyMessage, offset: int, timestamp: int) -> Record:
 def decode_legacy_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> LegacyBatch:
     """The message that begins at `position`; its size is checked, its inside not yet."""
     try:
-        header = _decode_header(buffer, position)
+        header = decode_legacy_header(buffer, position)
     except FormatError as error:
         raise error.moved(path, 0) from None
     raw = memoryview(buffer)[position : position + header.size_in_bytes]
     return LegacyBatch(header, path, position, raw)
 
 
-def _decode_header(buffer: Buffer, start: int) -> LegacyHeader:
+def decode_legacy_header(buffer: Buffer, start: int = 0) -> LegacyHeader:
+    """The fixed fields of the entry at `start`, which must be there as a whole."""
     left = len(buffer) - start
     if left < _LENGTH_END:
         raise TruncatedError(Location(MEMORY, start), f"{left} bytes", "12 or more")
@@ -312,7 +313,7 @@ def _iter_inner(buffer: bytes) -> Iterator[LegacyMessage]:
         size = _ENTRY.unpack_from(buffer, position)[1]
         if size > len(buffer) - position - _LENGTH_END:
             break
-        header = _decode_header(buffer, position)
+        header = decode_legacy_header(buffer, position)
         if header.codec_id:
             raise MalformedRecordError(
                 Location(MEMORY, position + _ATTRIBUTES_POSITION),

@@ -16,9 +16,9 @@ import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
-from kafka_format.batch import HEADER_SIZE, MAGIC, RecordBatch, decode_batch
+from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
 from kafka_format.errors import MEMORY, CorruptError, FormatError, Location, TruncatedError
-from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_batch
+from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
 from kafka_format.primitives import Buffer
 
 _PREFIX = struct.Struct(
@@ -84,10 +84,8 @@ class LogFile:
         left = self.limit - position
         if left <= 0:
             return None
-        if left <= _PREFIX.size:
-            raise self._truncated(position, "a batch header")
         prefix = self._source.read(position, _PREFIX.size)
-        if len(prefix) < _PREFIX.size:
+        if left <= _PREFIX.size or len(prefix) < _PREFIX.size:
             raise self._truncated(position, "a batch header")
         _, length, _, magic = _PREFIX.unpack(prefix)
         smallest = HEADER_SIZE - _LENGTH_END if magic >= MAGIC else SMALLEST_MESSAGE
@@ -99,13 +97,15 @@ class LogFile:
         if size > left:
             raise self._truncated(position, f"a batch of {size}")
         raw = self._source.read(position, size)
-        decode = decode_batch if magic >= MAGIC else decode_legacy_batch
+        if len(raw) < size:
+            raise self._truncated(position, f"a batch of {size}")
+        if magic >= MAGIC:
+            return RecordBatch(BatchHeader.unpack(raw), self.path, position, raw)
         try:
-            batch = decode(raw)
+            header = decode_legacy_header(raw)
         except FormatError as error:
             raise error.moved(self.path, position) from None
-        batch.path, batch.position = self.path, position
-        return batch
+        return LegacyBatch(header, self.path, position, raw)
 
     def _end_at(self, position: int, error: FormatError) -> SegmentEnd:
         if self._is_zero_from(position):

@@ -32,6 +32,7 @@ NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
 
 _INT32_MAX = 2**31 - 1
+_new_tuple = tuple.__new__  # a NamedTuple made at half the price of calling it
 _FAR = 2**62  # two numbers nearer to zero than this have a sum of 64 bits
 
 
@@ -95,9 +96,12 @@ def decode_records(
     over a boundary ends beyond it. What runs off the payload altogether is an IndexError.
     """
     records: list[Record] = []
-    append, new = records.append, tuple.__new__
+    append, new = records.append, _new_tuple
     may_wrap = not (-_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR)
+    has_sequence, sequence = base_sequence >= 0, NO_SEQUENCE
+    no_headers: tuple[Header, ...] = ()
     position = start = 0
+    size = len(payload)
     try:
         for _ in range(count):
             start = position
@@ -111,8 +115,8 @@ def decode_records(
                 else:
                     pattern, position = read_unsigned_varint(payload, start)
             end = position + (pattern >> 1)
-            if pattern & 1 or end > len(payload):
-                _bad_length(start, pattern, len(payload) - position)
+            if pattern & 1 or end > size:
+                _bad_length(start, pattern, size - position)
             attributes = payload[position]
             position += 1
             # timestampDelta
@@ -125,7 +129,8 @@ def decode_records(
                 else:
                     pattern, position = read_unsigned_varlong(payload, position - 1)
                     may_wrap = may_wrap or pattern > _FAR
-            timestamp = base_timestamp + ((pattern >> 1) ^ -(pattern & 1))
+            delta = pattern >> 1
+            timestamp = base_timestamp + (~delta if pattern & 1 else delta)
             # offsetDelta
             pattern = payload[position]
             position += 1
@@ -135,7 +140,9 @@ def decode_records(
                     position += 1
                 else:
                     pattern, position = read_unsigned_varint(payload, position - 1)
-            offset_delta = (pattern >> 1) ^ -(pattern & 1)
+            offset_delta = pattern >> 1
+            if pattern & 1:
+                offset_delta = ~offset_delta
             # key
             pattern = payload[position]
             position += 1
@@ -163,11 +170,11 @@ def decode_records(
                 position += pattern >> 1
                 value = payload[value_start:position]
             # headers
-            headers: tuple[Header, ...] = ()
-            if payload[position] == 0:
-                position += 1
-            else:
+            headers = no_headers
+            if payload[position]:
                 headers, position = _decode_headers(payload, position, end)
+            else:
+                position += 1
             if position != end:
                 _bad_end(start, position, end)
             offset = base_offset + offset_delta
@@ -175,8 +182,7 @@ def decode_records(
                 timestamp, offset = wrap_int64(timestamp), wrap_int64(offset)
             if log_append_time is not None:
                 timestamp = log_append_time
-            sequence = NO_SEQUENCE
-            if base_sequence >= 0:
+            if has_sequence:
                 sequence = base_sequence + offset_delta
                 if offset_delta < 0 or sequence > _INT32_MAX:
                     sequence = increment_sequence(base_sequence, offset_delta)
@@ -185,13 +191,15 @@ def decode_records(
             append(new(Record, (offset, timestamp, key, value, headers, sequence, attributes)))
     except IndexError:
         _ran_out(start, len(records), count)
-    if position != len(payload) and count:
-        _left_over(position, len(payload), count)
+    if position != size and count:
+        _left_over(position, size, count)
     return records
 
 
 def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header, ...], int]:
-    pattern, position = read_unsigned_varint(payload, start)
+    position = start + 1
+    if (pattern := payload[start]) > 0x7F:
+        pattern, position = read_unsigned_varint(payload, start)
     if pattern & 1 or pattern >> 1 > end - position:
         found = f"{_zigzag(pattern)} headers"
         _malformed(start, found, f"0 to {end - position}, the bytes left in the record")
@@ -214,7 +222,7 @@ def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header,
         elif pattern != 1:
             _bad_negative(key_end, "header value", pattern)
         key = payload[key_start:key_end].decode("utf-8", "surrogateescape")
-        headers.append(Header(key, value))
+        headers.append(_new_tuple(Header, (key, value)))
     return tuple(headers), position
 
 
