@@ -192,6 +192,7 @@ class Field:
     """A line of a table."""
 
     name: str
+    attribute: str  # the snake_case name that Kafka's own protocol documentation uses
     type: str  # of the elements, where it is an array
     struct: Struct | None
     array: bool
@@ -200,11 +201,6 @@ class Field:
     last: int
     tag: int | None
     default: str | None
-
-    @property
-    def attribute(self) -> str:
-        """The snake_case name that Kafka's own protocol documentation uses."""
-        return re.sub(r"(?<!^)([A-Z])", r"_\1", self.name).lower()
 
 
 @dataclass(slots=True)
@@ -289,6 +285,7 @@ def _parse_field(match: re.Match[str], inner: Struct | None) -> Field:
     last = int(match["last"] or first) if match["first"] and not match["open"] else _LAST_VERSION
     return Field(
         name=match["name"],
+        attribute=re.sub(r"(?<!^)([A-Z])", r"_\1", match["name"]).lower(),
         type=match["type"],
         struct=inner,
         array=match["array"] is not None,
@@ -327,6 +324,10 @@ class Layout:
         self._later_tags = {each.tag for each in struct_.fields} - {None} - self._tagged.keys()
         self._defaults = {each.attribute: self._default(each) for each in self.fields}
         self._tag_defaults = {name: self._defaults[name] for _, name in tagged}
+        self._json = [
+            (each.name, each.attribute, self._codecs[each.attribute].to_json)
+            for each in self.fields
+        ]
 
     def walk(self) -> Iterator[Layout]:
         """Itself and the layouts of all structs inside."""
@@ -409,11 +410,12 @@ class Layout:
         return Message(self, self.version, values)
 
     def to_json(self, message: Message) -> dict[str, Any]:
+        values = message._values  # noqa: SLF001
         node = {}
-        for each in self.fields:
-            value = getattr(message, each.attribute)
-            if each.tag is None or value != self._tag_defaults[each.attribute]:
-                node[each.name] = self._codecs[each.attribute].to_json(value)
+        for name, attribute, to_json in self._json:
+            value = values[attribute]
+            if attribute not in self._tag_defaults or value != self._tag_defaults[attribute]:
+                node[name] = to_json(value)
         return node
 
     def from_json(self, node: Any) -> Message:

@@ -34,8 +34,9 @@ def files(name: str, topic: str) -> list[Path]:
 def stored(path: Path) -> Iterator[tuple[bool, bytes | None, bytes | None]]:
     """(whether a control record, key, value) of a file's records."""
     for batch in iter_batches(path.read_bytes()):
+        is_control = batch.magic == 2 and batch.header.is_control
         for record in batch.records():
-            yield batch.header.is_control, record.key, record.value
+            yield is_control, record.key, record.value
 
 
 @pytest.mark.parametrize("topic", CoordinatorTopic)
@@ -56,7 +57,8 @@ def test_coordinator_records_are_all_known_and_come_back_as_their_bytes(
 @pytest.mark.parametrize("name", golden.names())
 def test_metadata_records_are_all_known_and_come_back_as_their_bytes(name: str) -> None:
     found = 0
-    for path in files(name, METADATA):
+    paths = files(name, METADATA)
+    for path in paths:
         for is_control, key, value in stored(path):
             if is_control:
                 continue
@@ -65,7 +67,7 @@ def test_metadata_records_are_all_known_and_come_back_as_their_bytes(name: str) 
             assert isinstance(record.value, Message)
             assert encode_metadata_record(record) == value
             found += 1
-    assert found > 0
+    assert found or not paths  # brokers of the ZooKeeper days have no such log
 
 
 @pytest.mark.parametrize("name", golden.names())
@@ -77,7 +79,7 @@ def test_control_records_are_all_known_and_come_back_as_their_bytes(name: str) -
                 record = decode_control_record(key, value, strict=True)
                 found[record.type.name] += 1
                 assert encode_control_record(record) == (key, value)
-    assert {"LEADER_CHANGE", "COMMIT", "ABORT"} & set(found)
+    assert {"COMMIT", "ABORT"} <= set(found)
 
 
 def test_golden_groups_are_of_every_kind() -> None:
