@@ -116,8 +116,7 @@ class Broker:
         return self.home / self.log_dirs[0] / path
 
     def _java(self, main: str) -> list[str]:
-        options = ["-Xmx384m", "-XX:+UseSerialGC"]
-        return [jars.java_program("java"), *options, "-cp", jars.class_path(self.version), main]
+        return java_command(jars.class_path(self.version), main)
 
     def _answers(self) -> bool:
         assert self.process is not None
@@ -125,9 +124,59 @@ class Broker:
             raise RuntimeError(
                 f"the broker ended: {(self.home / 'broker.log').read_text()[-2000:]}"
             )
-        host, port = self.bootstrap.split(":")
-        with closing(socket.socket()) as probe:
-            return probe.connect_ex((host, int(port))) == 0
+        return _listens(self.bootstrap)
+
+
+class ZooKeeperBroker(Broker):
+    """A broker from before KRaft, with a ZooKeeper of its own beside it."""
+
+    def __init__(
+        self, version: str, home: Path, properties: dict[str, object], *, class_path: str
+    ) -> None:
+        super().__init__(version, home, properties)
+        self.class_path = class_path
+        self.zookeeper: subprocess.Popen[bytes] | None = None
+        (self.zookeeper_port,) = _free_ports(1)
+        of_kraft = {"process.roles", "node.id", "controller.listener.names"}
+        of_kraft |= {name for name in COMMON if name.startswith("metadata.")}
+        self.chosen = {"broker.id": NODE_ID} | {
+            name: value for name, value in self.chosen.items() if name not in of_kraft
+        }
+        self.properties = self.chosen | {
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
+            "zookeeper.connect": f"127.0.0.1:{self.zookeeper_port}",
+            "zookeeper.connection.timeout.ms": 30_000,
+        }
+
+    def format(self) -> None:
+        """Nothing to format; ZooKeeper must listen before the broker starts."""
+        text = "".join(f"{name}={value}\n" for name, value in self.properties.items())
+        (self.home / "server.properties").write_text(text)
+        command = java_command(self.class_path, "org.apache.zookeeper.server.ZooKeeperServerMain")
+        command.insert(1, "-Dzookeeper.admin.enableServer=false")
+        with (self.home / "zookeeper.log").open("ab") as output:
+            self.zookeeper = subprocess.Popen(
+                [*command, str(self.zookeeper_port), "zookeeper"],
+                cwd=self.home,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+            )
+        listens = f"127.0.0.1:{self.zookeeper_port}"
+        wait_for(lambda: _listens(listens), START_SECONDS, "ZooKeeper to listen")
+
+    def __exit__(self, *exception: object) -> None:
+        super().__exit__(*exception)
+        if self.zookeeper is not None:
+            self.zookeeper.kill()
+            self.zookeeper.wait(STOP_SECONDS)
+
+    def _java(self, main: str) -> list[str]:
+        return java_command(self.class_path, main)
+
+
+def java_command(class_path: str, main: str) -> list[str]:
+    return [jars.java_program("java"), "-Xmx384m", "-XX:+UseSerialGC", "-cp", class_path, main]
 
 
 def wait_for(condition, seconds: float, what: str) -> None:
@@ -149,6 +198,12 @@ def java_version() -> str:
     command = [jars.java_program("java"), "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
     return done.stderr.splitlines()[0].replace('"', "")
+
+
+def _listens(address: str) -> bool:
+    host, port = address.split(":")
+    with closing(socket.socket()) as probe:
+        return probe.connect_ex((host, int(port))) == 0
 
 
 def _free_ports(count: int) -> list[int]:

@@ -56,7 +56,9 @@ def kafka_python_send(
         producer.close(FLUSH_SECONDS)
 
 
-def librdkafka_join(bootstrap: str, *, group: str, topic: str, records: int, **config: object) -> Any:
+def librdkafka_join(
+    bootstrap: str, *, group: str, topic: str, records: int, **config: object
+) -> Any:
     """A member that has read so many records and committed them with metadata; still open."""
     from confluent_kafka import Consumer, TopicPartition
 

@@ -88,6 +88,11 @@ class Driver:
             else:
                 return
 
+    def read_all(self, path: Path, *isolations: str) -> None:
+        """What a consumer receives now, at both isolation levels if not told otherwise."""
+        chosen = isolations or ("read_uncommitted", "read_committed")
+        self("read_all", path=str(path), isolations=chosen)
+
     def topic(self, name: str, partitions: int = 1, **config: object) -> None:
         """Config names with underscores for dots, as keywords."""
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
@@ -121,4 +126,3 @@ def _compile(version: str, class_path: str, classes: Path, *, streams: bool) -> 
     command = [jars.java_program("javac"), "-nowarn", "-cp", class_path, "-d", str(classes)]
     command += [str(SOURCES / source) for source in sources]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
-

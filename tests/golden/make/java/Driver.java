@@ -397,11 +397,11 @@ public final class Driver {
         return partitions;
     }
 
-    /** Writes down what a consumer receives: everything, once for each isolation level. */
+    /** Writes down what a consumer receives: everything, once for each isolation level given. */
     private static Object readAll(JsonNode command) throws Exception {
         int written = 0;
         try (Writer out = Files.newBufferedWriter(Path.of(command.get("path").asText()))) {
-            for (String isolation : List.of("read_uncommitted", "read_committed")) {
+            for (String isolation : strings(command.get("isolations"))) {
                 try (KafkaConsumer<byte[], byte[]> consumer = reader(isolation)) {
                     for (TopicPartition each : partitions(consumer, command)) {
                         written += readPartition(consumer, isolation, each, out);

@@ -6,8 +6,21 @@ from tests.golden.make.scenarios import (
     clean_391,
     cleaner_431,
     groups_431,
+    legacy_282,
+    legacy_0102,
     unclean_391,
     unclean_431,
 )
 
-SCENARIOS: dict[str, ModuleType] = {module.NAME: module for module in (unclean_431, cleaner_431, groups_431, clean_391, unclean_391)}
+SCENARIOS: dict[str, ModuleType] = {
+    module.NAME: module
+    for module in (
+        unclean_431,
+        cleaner_431,
+        groups_431,
+        clean_391,
+        unclean_391,
+        legacy_282,
+        legacy_0102,
+    )
+}

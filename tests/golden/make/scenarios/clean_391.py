@@ -54,7 +54,7 @@ def make(scratch: Path) -> Path:
             wait_for(lambda: any(broker.file("").glob("was-here-0.*-delete")), 30, "the deletion")
             leave_transaction_open(java)
             wait_until_cleaned(broker, "__consumer_offsets-0")
-            java("read_all", path=str(expected))
+            java.read_all(expected)
             broker.stop()
         clients = client_versions("kafka-clients 3.9.1", "confluent-kafka")
         return write_pack(NAME, broker, clients, STORY, expected)

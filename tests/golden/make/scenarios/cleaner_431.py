@@ -79,11 +79,9 @@ def make(scratch: Path) -> Path:
             write_open_transaction(java)
             expire_and_delete(java, broker)
             move(java, broker)
-            java("read_all", path=str(expected))
+            java.read_all(expected)
             broker.stop()
-        return write_pack(
-            NAME, broker, client_versions("kafka-clients 4.3.1"), STORY, expected
-        )
+        return write_pack(NAME, broker, client_versions("kafka-clients 4.3.1"), STORY, expected)
 
 
 def wait_for_cleaning(broker: Broker, topic: str, to: int, partition: int = 0) -> None:
@@ -106,7 +104,9 @@ def write_metadata(java: Driver) -> None:
     java.topic("audit.future")
     java("add_partitions", topic="orders-0", count=3)
     java("alter_config", type="TOPIC", name="orders-0", set={"retention.ms": 1000, "flush.ms": 9})
-    java("alter_config", type="TOPIC", name="orders-0", delete=["flush.ms"], set={"retention.ms": -1})
+    java(
+        "alter_config", type="TOPIC", name="orders-0", delete=["flush.ms"], set={"retention.ms": -1}
+    )
     java("alter_config", type="BROKER", name="", set={"log.cleaner.threads": 2})
     java("alter_config", type="BROKER", name=str(NODE_ID), set={"max.connections.per.ip": 1000})
     java("alter_config", type="GROUP", name="a-group", set={"share.session.timeout.ms": 50_000})

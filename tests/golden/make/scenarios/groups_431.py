@@ -42,7 +42,7 @@ def make(scratch: Path) -> Path:
             commit_without_members(java)
             share(java)
             count_words(java, scratch)
-            java("read_all", path=str(expected))
+            java.read_all(expected)
             broker.stop()
         for member in members:
             _leave_behind(member)
@@ -151,7 +151,9 @@ def commit_without_members(java: Driver) -> None:
         for group in (f"offsets-{end}", "offsets-both"):
             java("begin", name="transactional")
             java.send("transactional", [record("input.second", 0, b"k", end.encode())])
-            java("send_offsets", name="transactional", group=group, offsets=[_offset("input", 0, 9)])
+            java(
+                "send_offsets", name="transactional", group=group, offsets=[_offset("input", 0, 9)]
+            )
             java(end, name="transactional")
 
 

@@ -43,7 +43,7 @@ def make(scratch: Path) -> Path:
             write(java)
             java("begin", name="open")
             java.send("open", _transactional(b"open"))
-            java("read_all", path=str(expected))
+            java.read_all(expected)
             broker.kill()
         return write_pack(NAME, broker, client_versions("kafka-clients 3.9.1"), STORY, expected)
 

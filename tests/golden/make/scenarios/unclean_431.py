@@ -53,7 +53,7 @@ def make(scratch: Path) -> Path:
             wait_for(
                 lambda: high_watermark(broker, "index-default") == 4, 30, "high watermarks on disk"
             )
-            java("read_all", path=str(expected))
+            java.read_all(expected)
             broker.kill()
         clients = client_versions("kafka-clients 4.3.1", "confluent-kafka", "kafka-python")
         return write_pack(NAME, broker, clients, STORY, expected)
