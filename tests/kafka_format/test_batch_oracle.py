@@ -484,6 +484,29 @@ def test_the_beginning_of_another_zstd_frame_is_refused_though_kafka_forgets_it(
     assert [kafkas for _, _, kafkas in verdicts(oracle, longer)] == ["read"] * 3
 
 
+def with_stream(codec: Codec, stream: bytes) -> bytes:
+    """A batch of SMALL whose records are this stream."""
+    header = decode_batch(encode_batch(SMALL, base_offset=5)).header
+    return assemble(header._replace(attributes=int(codec)), stream)
+
+
+@pytest.mark.parametrize("window", [0x58, 0x88, 0x89, 0x90])  # 2 MiB, 128 MiB, more
+def test_zstd_windows_get_kafkas_verdict(oracle: Oracle, window: int) -> None:
+    stream = bytearray(decode_batch(encode_batch(SMALL, base_offset=5, codec=Codec.ZSTD)).payload)
+    stream[5] = window
+    assert verdicts(oracle, [with_stream(Codec.ZSTD, stream)]) == []
+
+
+def test_an_lz4_block_of_nothing_is_no_end_though_kafka_takes_it_for_one(oracle: Oracle) -> None:
+    stream = bytes(decode_batch(encode_batch(SMALL, base_offset=5, codec=Codec.LZ4)).payload)
+    nothing = bytes.fromhex("01000000 00")
+    ((_, ours, kafkas),) = verdicts(
+        oracle, [with_stream(Codec.LZ4, stream[:7] + nothing + stream[7:])]
+    )
+    assert ours == "read"
+    assert "premature EOF" in kafkas
+
+
 def test_other_counts_get_kafkas_verdict(oracle: Oracle) -> None:
     for codec in Codec:
         batch = decode_batch(encode_batch(SMALL, base_offset=5, codec=codec))
