@@ -6,8 +6,8 @@ from tests.golden.make.scenarios import (
     clean_391,
     cleaner_431,
     groups_431,
-    legacy_282,
     legacy_0102,
+    legacy_282,
     unclean_391,
     unclean_431,
 )

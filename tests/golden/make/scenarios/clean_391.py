@@ -14,8 +14,8 @@ first stop has a higher leader epoch.
 - `tiny.segments`: segment.bytes=400, some forty of them; DeleteRecords moved the log start inside
   one of them. `tiny-indexed`: index.interval.bytes=1, an entry for every batch but the first.
 - `codecs`: partitions 0 to 4 are none, gzip, snappy, lz4, zstd, by Java; `codecs-librdkafka` too.
-- `transactions`: committed, aborted and open at the stop; the markers of the first version, with the
-  producer's own epoch; TransactionLog values of version 0.
+- `transactions`: committed, aborted and open at the stop; markers with the producer's own epoch;
+  TransactionLog values of version 0.
 - `compacted`: segments of 400 bytes, cleaned and merged in several passes, tombstones among them.
 - `__consumer_offsets`: OffsetCommit values of version 3; tiny segments that were cleaned too;
   classic groups with live, emptied and deleted ones; consumer-protocol groups of the preview.

@@ -176,7 +176,7 @@ def clean_producers(java: Driver, broker: Broker) -> None:
 
 
 def clean_transactions(java: Driver, broker: Broker) -> None:
-    """One pass drops what was aborted; a second sets its marker's horizon, forgets its index entry."""
+    """One pass drops what was aborted; the next gives its marker a horizon, forgets its entry."""
     for name in ("committer", "aborter"):
         java.producer(name, transactional_id=f"txn-{name}")
     for topic, passes in (("compacted.aborted", 1), ("compacted.transactions", 3)):

@@ -11,8 +11,8 @@ A single broker with ZooKeeper (meta.properties version 0), stopped with SIGTERM
 that writes all three message formats; message.format.version chose one a topic, and the broker
 converted what the clients sent.
 
-- `magic-0`, `magic-1`, `magic-2`: partitions 0 to 3 are none, gzip, snappy, lz4, with null and empty
-  keys and values. In magic 0 the lz4 frame has Kafka's old wrong header checksum.
+- `magic-0`, `magic-1`, `magic-2`: partitions 0 to 3 are none, gzip, snappy, lz4, with null and
+  empty keys and values. In magic 0 the lz4 frame has Kafka's old wrong header checksum.
 - `magic-1.append-time`: LogAppendTime in wrappers and in plain messages.
 - `magic-0.mixed`, `magic-1.mixed`: the topic's format was raised while it lived, so that older
   messages precede newer batches in one segment.
