@@ -17,7 +17,7 @@ from kafka_format.errors import MEMORY
 from kafka_format.log_file import LogFile, SegmentEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import numpy.typing as npt
 
@@ -67,8 +67,9 @@ class BatchColumns:
         return f"BatchColumns({self.path}@{first}..{last}: {len(self)} batches)"
 
     def __getitem__(self, which: slice) -> BatchColumns:
+        """Some of the batches, as a table of their own: kernels want it in one piece."""
         crc = None if self.computed_crc is None else self.computed_crc[which]
-        return BatchColumns(self._table[:, which], path=self.path, computed_crc=crc)
+        return BatchColumns(self._table[:, which].copy(), path=self.path, computed_crc=crc)
 
     @property
     def table(self) -> Int64s:
@@ -144,7 +145,7 @@ class BatchScan:
         self._source = source
         self._start = start
         self._verify = verify
-        self._window = Window(source, start=start, end=end, chunk=chunk_bytes)
+        self._window = Window(source, start=start, end=end, chunk=chunk_bytes, read_ahead=True)
         self._kernels, self.compiled = kernels_for(compiled=compiled)
 
     def __iter__(self) -> Iterator[BatchColumns]:
@@ -152,6 +153,14 @@ class BatchScan:
             yield piece.batches
 
     def pieces(self) -> Iterator[Piece]:
+        try:
+            position = yield from self._pieces()
+        finally:
+            self._window.close()
+        self.end = _segment_end(self._source, position, path=self.path, end=self._window.end)
+
+    def _pieces(self) -> Generator[Piece, None, int]:
+        """Returns where the batches end."""
         window = self._window
         position = self._start
         table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
@@ -171,10 +180,9 @@ class BatchScan:
                 yield self._piece(table[:, :count].copy())
             if missing or why == k.NEED_BYTES:
                 if not window.advance(position, missing):
-                    break
+                    return position
             elif why != k.TABLE_FULL:
-                break
-        self.end = _segment_end(self._source, position, path=self.path, end=window.end)
+                return position
 
     def _whole(self, table: Int64s, count: int, reached: int) -> tuple[int, int, int]:
         """Batches that lie in the window as a whole, where the rest begins, and the size it needs.
@@ -195,19 +203,9 @@ class BatchScan:
         )
 
     def _checksums(self, table: Int64s) -> Int64s:
-        """CRC-32C for magic 2 and above, CRC-32 for legacy."""
-        batches = BatchColumns(table, path=self.path)
-        begin = batches.position - self._window.base
-        ends = begin + batches.size_in_bytes
-        starts = begin + np.where(batches.is_legacy, 16, 21)
+        crc = np.empty(table.shape[1], np.int64)
         data = kernel_bytes(self._window.data, compiled=self.compiled)
-        crc = np.zeros(len(batches), np.int64)
-        self._kernels.checksum_ranges(data, starts, ends, crc)
-        legacy = np.flatnonzero(batches.is_legacy)
-        if len(legacy):
-            legacy_crc = np.zeros(len(legacy), np.int64)
-            self._kernels.crc32_ranges(data, starts[legacy], ends[legacy], legacy_crc)
-            crc[legacy] = legacy_crc
+        self._kernels.checksum_batches(data, self._window.base, table, crc)
         return crc
 
 

@@ -91,6 +91,7 @@ SMALLEST_RECORD = 7  # length, attributes, two deltas, two null lengths, no head
 
 CODEC_MASK = 7
 LZ4 = 3
+ZSTD = 4
 LZ4_BLOCK = 65536
 LZ4_MAGIC = 0x0422_4D18
 LZ4_DESCRIPTOR = 0x1860_4082  # the magic's last byte, FLG, BD and header checksum
@@ -100,7 +101,7 @@ _KERNELS: list[FunctionType] = []
 
 # What a kernel links to; where it cannot be linked, the kernel runs as plain Python.
 _NEEDS = {
-    "checksum_ranges": "crc32c_range",
+    "checksum_batches": "crc32c_range",
     "unpack_lz4": "lz4_block",
     "unpack_batches": "lz4_block",
 }
@@ -290,17 +291,50 @@ def read_message_header(data: Any, at: int, magic: int, table: Any, count: int) 
 
 
 @kernel
-def checksum_ranges(data: Any, starts: Any, ends: Any, out: Any) -> None:
-    """CRC-32C of each range of `data`."""
-    for i in range(len(starts)):
-        out[i] = crc32c_range(data, starts[i], ends[i])
+def checksum_batches(data: Any, base: int, table: Any, out: Any) -> None:
+    """The checksum of each batch: CRC-32C, or CRC-32 for legacy messages."""
+    for batch in range(table.shape[1]):
+        at = table[POSITION, batch] - base
+        end = at + table[SIZE_IN_BYTES, batch]
+        if table[MAGIC, batch] < 2:
+            out[batch] = crc32_range(data, at + 16, end)
+        else:
+            out[batch] = crc32c_range(data, at + 21, end)
 
 
 @kernel
-def crc32_ranges(data: Any, starts: Any, ends: Any, out: Any) -> None:
-    """CRC-32 (that of magic 0 and 1) of each range of `data`."""
-    for i in range(len(starts)):
-        out[i] = crc32_range(data, starts[i], ends[i])
+def survey(
+    table: Any, base: int, crc: Any, refuse_invalid: bool, starts: Any, ends: Any
+) -> tuple[int, int, int, int]:
+    """Where the payload of each batch lies that is worth decoding; -1 as a start for the others.
+
+    Those are empty batches, whatever follows their header, and with -2 damaged ones: of an unknown
+    codec or, if `refuse_invalid`, of a wrong checksum. Returns how many are damaged, legacy and
+    compressed, and how many records the plain ones of magic 2 can have.
+    """
+    damaged = legacy = packed = capacity = 0
+    for batch in range(table.shape[1]):
+        at = table[POSITION, batch] - base
+        count = table[RECORD_COUNT, batch]
+        codec = table[ATTRIBUTES, batch] & CODEC_MASK
+        is_legacy = table[MAGIC, batch] < 2
+        largest_codec = LZ4 if is_legacy else ZSTD
+        starts[batch] = at if is_legacy else at + RECORD_BATCH_OVERHEAD
+        ends[batch] = at + table[SIZE_IN_BYTES, batch]
+        legacy += 1 if is_legacy else 0
+        if refuse_invalid and crc[batch] != table[CRC, batch]:
+            starts[batch] = -2
+            damaged += 1
+        elif count == 0:
+            starts[batch] = -1
+        elif codec > largest_codec:
+            starts[batch] = -2
+            damaged += 1
+        elif codec != 0:
+            packed += 1
+        elif 0 < count <= (ends[batch] - starts[batch]) // SMALLEST_RECORD:
+            capacity += count
+    return damaged, legacy, packed, capacity
 
 
 @kernel
@@ -411,12 +445,14 @@ def decode_records(
     ints: Any,
     counts: Any,
     row: int,
-) -> int:
+) -> tuple[int, int]:
     """The records of magic-2 batches first..last, whose plain payloads lie in `data`.
 
     `counts[batch]` becomes the number of its records, or -1 where the batch is not sound (then it
-    has no rows). A start below 0 passes over a batch. Returns the next free row.
+    has no rows). A start below 0 passes over a batch. Returns the next free row, and how many
+    batches were not sound.
     """
+    damaged = 0
     for batch in range(first, last):
         if starts[batch] < 0:
             continue
@@ -425,10 +461,11 @@ def decode_records(
         )
         if done < 0:
             counts[batch] = -1
+            damaged += 1
         else:
             counts[batch] = done - row
             row = done
-    return row
+    return row, damaged
 
 
 @kernel
@@ -632,10 +669,14 @@ def decode_messages(
     ints: Any,
     counts: Any,
     row: int,
-) -> int:
+) -> tuple[int, int]:
     """As decode_records, for magic 0 and 1: `counts` comes in as count_messages left it."""
+    damaged = 0
     for batch in range(first, last):
-        if starts[batch] < 0 or counts[batch] < 0:
+        if starts[batch] < 0:
+            continue
+        if counts[batch] < 0:
+            damaged += 1
             continue
         if (table[ATTRIBUTES, batch] & CODEC_MASK) == 0:
             done = row + 1
@@ -647,6 +688,7 @@ def decode_messages(
             )
         if done < 0:
             counts[batch] = -1
+            damaged += 1
         else:
             row = done
-    return row
+    return row, damaged

@@ -185,22 +185,29 @@ class RecordScan:
 
     def __iter__(self) -> Iterator[RecordColumns]:
         for piece in self._scan.pieces():
-            for run in _runs(piece):
-                yield from self._decode_run(run)
+            yield from self._decode_piece(piece)
 
-    def _decode_run(self, run: Piece) -> Iterator[RecordColumns]:
-        """A run is of one kind: legacy or not."""
-        damage = self._damaged(run)
-        sound = ~_is_empty(run.batches)
-        sound[list(damage)] = False
-        if not run.batches.codec[sound].any():
-            start = run.batches.position - run.base
-            skip = 0 if run.batches.is_legacy[0] else k.RECORD_BATCH_OVERHEAD
-            starts = np.where(sound, start + skip, -1)
-            ends = start + run.batches.size_in_bytes
-            yield self._columns(run, run.data, slice(0, len(sound)), starts, ends, damage)
+    def _decode_piece(self, piece: Piece) -> Iterator[RecordColumns]:
+        batches = piece.batches
+        total = len(batches)
+        starts, ends = np.empty(total, np.int64), np.empty(total, np.int64)
+        crc = starts if batches.computed_crc is None else batches.computed_crc
+        damaged, legacy, packed, capacity = self._kernels.survey(
+            batches.table, piece.base, crc, self._refuse_invalid, starts, ends
+        )
+        if 0 < legacy < total:
+            for run in _runs(piece):
+                yield from self._decode_piece(run)
+            return
+        damage: dict[int, FormatError] = {}
+        if damaged:
+            for batch in np.flatnonzero(starts == -2).tolist():
+                damage[batch] = self._ask_row_decoder(piece, batch)
+        if packed:
+            yield from self._decode_packed(piece, starts >= 0, damage)
         else:
-            yield from self._decode_packed(run, sound, damage)
+            where = (slice(0, total), starts, ends)
+            yield self._columns(piece, batches, piece.data, where, damage, int(capacity))
 
     def _decode_packed(
         self, run: Piece, sound: npt.NDArray[np.bool_], damage: dict[int, FormatError]
@@ -232,8 +239,11 @@ class RecordScan:
                     reached += 1
                     break
                 reached += 1
-            piece = slice(first, reached)
-            yield self._columns(run, arena, piece, starts[piece], ends[piece], damage)
+            which = slice(first, reached)
+            batches = run.batches[which]
+            where = (which, starts[which], ends[which])
+            capacity = _record_capacity(batches.table, *where[1:])
+            yield self._columns(run, batches, arena, where, damage, capacity)
             first = reached
 
     def _unpack(
@@ -280,29 +290,27 @@ class RecordScan:
     def _columns(
         self,
         run: Piece,
+        batches: BatchColumns,
         data: Uint8s,
-        which: slice,
-        starts: Int64s,
-        ends: Int64s,
+        where: tuple[slice, Int64s, Int64s],
         damage: dict[int, FormatError],
+        capacity: int,
     ) -> RecordColumns:
-        """Decode the batches `which` of a run, whose plain payloads lie in `data`."""
-        batches = run.batches[which]
-        table = batches.table
+        """Decode batches of a run: which ones, and where their plain payloads lie in `data`."""
+        which, starts, ends = where
         counts = np.zeros(len(batches), np.int64)
         source = kernel_bytes(readonly(data), compiled=self.compiled)
-        arguments = (source, table, starts, ends, 0, len(batches))
+        arguments = (source, batches.table, starts, ends, 0, len(batches))
+        decode = self._kernels.decode_records
         if batches.is_legacy[0]:
-            decode, room = self._kernels.decode_messages, self._kernels.count_messages
-            capacity = int(room(*arguments, counts))
-        else:
-            decode = self._kernels.decode_records
-            capacity = _record_capacity(table, starts, ends)
+            decode = self._kernels.decode_messages
+            capacity = int(self._kernels.count_messages(*arguments, counts))
         longs = self._longs.shaped(k.LONG_FIELDS, capacity)
         ints = self._ints.shaped(k.INT_FIELDS, capacity)
-        rows = int(decode(*arguments, longs, ints, counts, 0))
-        for batch in np.flatnonzero(counts < 0).tolist():
-            damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)
+        rows, damaged = decode(*arguments, longs, ints, counts, 0)
+        if damaged:
+            for batch in np.flatnonzero(counts < 0).tolist():
+                damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)
         found = [
             Damage(batch - which.start, damage[batch])
             for batch in sorted(damage)
@@ -311,17 +319,6 @@ class RecordScan:
         return RecordColumns(
             data, batches, longs[:, :rows], ints[:, :rows], found, compiled=self.compiled
         )
-
-    def _damaged(self, run: Piece) -> dict[int, FormatError]:
-        """Batches that need not be decoded to be known as damaged."""
-        batches = run.batches
-        sound = batches.codec <= np.where(batches.is_legacy, Codec.LZ4, Codec.ZSTD)
-        sound |= _is_empty(batches)
-        if self._refuse_invalid:
-            sound &= batches.is_valid
-        return {
-            batch: self._ask_row_decoder(run, batch) for batch in np.flatnonzero(~sound).tolist()
-        }
 
     def _ask_row_decoder(self, run: Piece, batch: int) -> FormatError:
         """What the row decoder says about a batch that a kernel refused."""
@@ -344,12 +341,6 @@ def _runs(piece: Piece) -> Iterator[Piece]:
     cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(legacy)]
     for first, last in pairwise(cuts):
         yield piece._replace(batches=piece.batches[first:last])
-
-
-def _is_empty(batches: BatchColumns) -> npt.NDArray[np.bool_]:
-    """Batches that compaction emptied: whatever follows their header is not looked at."""
-    empty: npt.NDArray[np.bool_] = batches.record_count == 0
-    return empty
 
 
 def _record_capacity(table: Int64s, starts: Int64s, ends: Int64s) -> int:

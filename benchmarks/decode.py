@@ -1,0 +1,64 @@
+"""Decoding in a warm process: every record of a segment, its checksums checked."""
+
+import time
+from collections.abc import Callable
+
+from benchmarks.files import Segment
+from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.columnar.records import RecordScan
+from kafka_format.log_file import LogFile
+from tests.oracle.client import Oracle
+
+ROUNDS = 7
+ROW_BYTES = 8 * 1024 * 1024  # the row decoder is slow enough to be timed on a part
+
+
+def java_records(oracle: Oracle, segment: Segment) -> Callable[[], float]:
+    """The loop over FileRecords; its JVM is warm after the first rounds."""
+    oracle.bench_records(segment.path, rounds=4)
+    return lambda: min(oracle.bench_records(segment.path, rounds=1)["seconds"])
+
+
+def columnar_records(segment: Segment) -> float:
+    with segment.path.open("rb", buffering=0) as file:
+        begin = time.perf_counter()
+        records = sum(len(columns) for columns in RecordScan(file, path=segment.path.name))
+        seconds = time.perf_counter() - begin
+    if records != segment.records:
+        raise AssertionError(f"{segment.path}: {records} records, expected {segment.records}")
+    return seconds
+
+
+def header_walk(segment: Segment) -> float:
+    with segment.path.open("rb", buffering=0) as file:
+        begin = time.perf_counter()
+        batches = sum(len(columns) for columns in HeaderWalk(file, path=segment.path.name))
+        seconds = time.perf_counter() - begin
+    expected = segment.records // segment.shape.records_per_batch
+    if batches != expected:
+        raise AssertionError(f"{segment.path}: {batches} batches, expected {expected}")
+    return seconds
+
+
+def row_records_per_second(segment: Segment) -> float:
+    with segment.path.open("rb") as file:
+        log = LogFile(file, path=segment.path.name, end=ROW_BYTES)
+        begin = time.perf_counter()
+        records = 0
+        for batch in log.batches():
+            batch.ensure_valid()
+            records += len(batch.records())
+        return records / (time.perf_counter() - begin)
+
+
+def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
+    """Best of interleaved rounds, so that what disturbs one side disturbs the other."""
+    java = java_records(oracle, segment)
+    columnar_records(segment), header_walk(segment)
+    times: dict[str, list[float]] = {"java": [], "columnar": [], "walk": []}
+    for _ in range(ROUNDS):
+        times["java"].append(java())
+        times["columnar"].append(columnar_records(segment))
+        times["walk"].append(header_walk(segment))
+    rows = max(row_records_per_second(segment) for _ in range(3))
+    return {name: min(seconds) for name, seconds in times.items()} | {"rows": rows}
