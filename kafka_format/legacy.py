@@ -16,8 +16,8 @@ compressed concatenation of entries, its offset that of the last of them. Inside
 There are no producers, transactions, control records or leader epochs, and zstd came too late.
 
 Mirrors org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter in
-three ways: a length below -1 is damage (Kafka: null), so are inner messages of a magic above 1,
-and an entry's size must hold its message's fixed fields.
+two ways: inner messages of a magic above 1 are damage, and an entry's size must hold its message's
+fixed fields.
 """
 
 import struct
@@ -298,9 +298,9 @@ def _read_nullable(buffer: Buffer, start: int, end: int, name: str) -> tuple[byt
             Location(MEMORY, start), f"the end of the message at {end}", f"a {name} length"
         )
     (length,) = _LENGTH.unpack_from(buffer, start)
-    if length == -1:
+    if length < 0:  # -1 by every writer, anything negative to Kafka
         return None, position
-    if not 0 <= length <= end - position:
+    if length > end - position:
         raise MalformedRecordError(
             Location(MEMORY, start), f"{name} of {length} bytes", f"-1 to {end - position}"
         )

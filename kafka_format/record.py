@@ -11,9 +11,8 @@ A record fills its length exactly, and `recordCount` records fill the (decompres
 exactly. Offsets and timestamps are 64-bit sums that wrap. Under LogAppendTime every record has the
 batch's maximum timestamp and its own delta means nothing.
 
-Mirrors org.apache.kafka.common.record.DefaultRecord: the same bytes are taken and refused, with
-one exception. Kafka reads any negative length as null; here only -1 is null and the rest is
-damage, for nobody writes it.
+Mirrors org.apache.kafka.common.record.DefaultRecord: the same bytes are taken and refused. Any
+negative length of a key or value is null to Kafka, though every writer writes -1; so it is here.
 """
 
 import enum
@@ -149,7 +148,7 @@ def decode_records(
             if pattern > 0x7F:
                 pattern, position = read_unsigned_varint(payload, position - 1)
             if pattern & 1:
-                key = None if pattern == 1 else _bad_negative(position, "key", pattern)
+                key = None
             else:
                 key_start = position
                 position += pattern >> 1
@@ -164,7 +163,7 @@ def decode_records(
                 else:
                     pattern, position = read_unsigned_varint(payload, position - 1)
             if pattern & 1:
-                value = None if pattern == 1 else _bad_negative(position, "value", pattern)
+                value = None
             else:
                 value_start = position
                 position += pattern >> 1
@@ -219,8 +218,6 @@ def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header,
             value_start = position
             position += pattern >> 1
             value = payload[value_start:position]
-        elif pattern != 1:
-            _bad_negative(key_end, "header value", pattern)
         key = payload[key_start:key_end].decode("utf-8", "surrogateescape")
         headers.append(_new_tuple(Header, (key, value)))
     return tuple(headers), position
@@ -252,10 +249,6 @@ def _malformed(position: int, found: str, expected: str) -> NoReturn:
 def _bad_length(position: int, pattern: int, left: int) -> NoReturn:
     found = f"record of {_zigzag(pattern)} bytes"
     _malformed(position, found, f"0 to {left}, the bytes left in the batch")
-
-
-def _bad_negative(position: int, name: str, pattern: int) -> NoReturn:
-    _malformed(position, f"{name} of {_zigzag(pattern)} bytes", "-1 for null, or 0 or more")
 
 
 def _bad_end(start: int, position: int, end: int) -> NoReturn:

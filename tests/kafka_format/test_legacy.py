@@ -213,18 +213,8 @@ BROKEN = {  # what is wrong: bytes, error, position
     "size beyond the end": (MAGIC_0[:-1], TruncatedError, 0),
     "magic 2": (MAGIC_0[:16] + b"\x02" + MAGIC_0[17:], UnsupportedError, 16),
     "magic -1": (MAGIC_0[:16] + b"\xff" + MAGIC_0[17:], UnsupportedError, 16),
-    "key of -2 bytes": (
-        MAGIC_0[:18] + b"\xff\xff\xff\xfe" + MAGIC_0[22:],
-        MalformedRecordError,
-        18,
-    ),
     "key beyond the end": (MAGIC_0[:18] + b"\0\0\0\x07" + MAGIC_0[22:], MalformedRecordError, 18),
     "no room for a value": (MAGIC_0[:18] + b"\0\0\0\x06" + MAGIC_0[22:], MalformedRecordError, 28),
-    "value of -2 bytes": (
-        MAGIC_0[:23] + b"\xff\xff\xff\xfe" + MAGIC_0[27:],
-        MalformedRecordError,
-        23,
-    ),
     "value beyond the end": (MAGIC_0[:23] + b"\0\0\0\x02" + MAGIC_0[27:], MalformedRecordError, 23),
     "magic 1 of 14 bytes": (
         bytes(11) + b"\x0e" + bytes(4) + b"\x01" + bytes(9),
@@ -244,6 +234,13 @@ BROKEN = {  # what is wrong: bytes, error, position
     "size of 3 in a wrapper": (inside(bytes(11) + b"\x03" + bytes(30)), CorruptError, 34),
     "negative size in a wrapper": (inside(bytes(8) + b"\xff" * 4 + bytes(30)), CorruptError, 34),
 }
+
+
+def test_any_negative_length_is_null_as_kafka_reads_it() -> None:
+    negative = b"\xff\xff\xff\xfe"
+    both = MAGIC_0[:18] + negative + negative + MAGIC_0[26:]
+    (record,) = decode_legacy_batch(both).records()
+    assert (record.key, record.value) == (None, None)
 
 
 @pytest.mark.parametrize("name", BROKEN)
