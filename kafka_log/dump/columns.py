@@ -21,7 +21,7 @@ from kafka_log.dump.lines import JsonLines, TextLines
 from kafka_log.dump.rows import BOOLEANS, COMPRESSION_NAMES, RowWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _OUT_BYTES = 1024 * 1024
 _INT32_MAX = 2**31 - 1
-_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL, _DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
+_LOG_APPEND_TIME, _CONTROL, _DELETE_HORIZON = 0x08, 0x20, 0x40
+_FLAGS = {"is_transactional": 0x10, "is_control": _CONTROL, "has_delete_horizon": _DELETE_HORIZON}
 _TIMESTAMP_TYPES = (
     TimestampType.CREATE_TIME,
     TimestampType.LOG_APPEND_TIME,
@@ -63,6 +64,7 @@ _RECORD_FIELDS = (
     "headers_position",
     "headers_count",
 )
+_RECORD_NAMES = {"key_size": "key_length", "value_size": "value_length"}
 
 
 class Compiled:
@@ -84,8 +86,9 @@ class Compiled:
                 self._add(k.LITERAL, self._span(literal))
             if field is not None:
                 self._add_field(field, lines)
-        ends = np.cumsum([len(span) for span in self._spans])
-        self.spans = np.stack([ends - [len(span) for span in self._spans], ends], axis=1)
+        sizes = np.array([len(span) for span in self._spans], np.int64)
+        ends = sizes.cumsum()
+        self.spans = np.ascontiguousarray(np.stack([ends - sizes, ends], axis=1))
         self.literals = np.frombuffer(b"".join(self._spans) or b"\0", np.uint8)
         self.ops = np.array(self._ops, np.int64).reshape(-1, 5)
         numbers = k.LONGEST_NUMBER * len(self._ops)
@@ -130,10 +133,10 @@ class Compiled:
         else:
             self._add(k.KEYS)
 
-    def columns(self, values: Mapping[str, Any], count: int) -> Int64s:
+    def columns(self, column: Callable[[str], Any], count: int) -> Int64s:
         table = np.empty((len(self.fields), count), np.int64)
         for row, name in enumerate(self.fields):
-            table[row] = values[name]
+            table[row] = column(name)
         return table
 
 
@@ -230,18 +233,17 @@ class _ColumnDump:
         cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(batches)]
         for first, last in pairwise(cuts):
             template = self._legacy_batch if legacy[first] else self._batch
-            which = np.flatnonzero(shown[first:last]) + first
-            text, _ = self._render_batches(template, batches, which)
+            text, _ = self._render_batches(
+                template, _chosen(batches[first:last], shown[first:last])
+            )
             self._output.write(text.data)
         return batches
 
-    def _render_batches(
-        self, template: Compiled, batches: BatchColumns, which: npt.NDArray[np.intp]
-    ) -> tuple[Bytes, Int64s]:
-        values = _batch_values(batches)
-        columns = template.columns({name: values[name][which] for name in values}, len(which))
-        out = np.empty(template.room * len(which), np.uint8)
-        starts = np.zeros(len(which) + 1, np.int64)
+    def _render_batches(self, template: Compiled, batches: BatchColumns) -> tuple[Bytes, Int64s]:
+        count = len(batches)
+        columns = template.columns(lambda name: _batch_column(batches, name), count)
+        out = np.empty(template.room * count, np.uint8)
+        starts = np.zeros(count + 1, np.int64)
         end = self._kernels.render_batches(
             template.ops, template.literals, template.spans, columns, out, starts
         )
@@ -305,44 +307,38 @@ class _ColumnDump:
         self._count_offsets(records.offset[rows])
         batches = records.batches[first:last]
         shown = np.ones(rows.stop - rows.start, np.bool_)
-        which = np.arange(first, last)
+        row_edges = edges[first : last + 1] - rows.start
+        row_starts, row_ends = row_edges[:-1], row_edges[1:]
         if self._filters:
             shown = self._passes(records, rows)
-            matches = np.diff(
-                np.concatenate([[0], np.cumsum(shown)])[edges[first : last + 1] - rows.start]
-            )
-            empty = np.diff(edges[first : last + 1]) == 0
-            keep = self._may_pass(batches) & ((matches > 0) | (empty & (not self._filters.keys)))
-            which = which[keep]
-        if not len(which):
+            passed = np.concatenate([[0], np.cumsum(shown)])
+            empty = (row_starts == row_ends) & (not self._filters.keys)
+            keep = self._may_pass(batches) & (empty | (passed[row_ends] > passed[row_starts]))
+            batches, row_starts, row_ends = _chosen(batches, keep), row_starts[keep], row_ends[keep]
+        if not len(batches):
             return
-        lines, line_starts = self._render_batches(self._batch, records.batches, which)
-        of_batches, of_batch_starts = self._render_batches(self._of_batch, records.batches, which)
-        columns = self._record.columns(_record_values(records, rows), len(shown))
-        data = kernel_bytes(readonly(records.data), compiled=self._is_compiled)
+        record = self._record
         arguments = (
-            self._record.ops,
-            self._record.literals,
-            self._record.spans,
-            columns,
-            data,
-            edges[which] - rows.start,
-            edges[which + 1] - rows.start,
+            record.ops,
+            record.literals,
+            record.spans,
+            record.columns(lambda name: _record_column(records, rows, name), len(shown)),
+            kernel_bytes(readonly(records.data), compiled=self._is_compiled),
+            row_starts,
+            row_ends,
             shown,
-            lines,
-            line_starts,
-            of_batches,
-            of_batch_starts,
-            self._record.room,
+            *self._render_batches(self._batch, batches),
+            *self._render_batches(self._of_batch, batches),
+            record.room,
         )
-        self._render_records(arguments, len(which))
+        self._render_records(arguments, len(batches))
 
     def _render_records(self, arguments: tuple[Any, ...], count: int) -> None:
         batch, row = 0, -1
         while batch < count:
             batch, row, size = self._kernels.render_records(*arguments, self._out, batch, row)
             if size:
-                self._output.write(self._out[:size].tobytes())
+                self._output.write(self._out[:size].data)
             elif batch < count:  # a line that is larger than the buffer
                 self._out = np.empty(2 * len(self._out), np.uint8)
 
@@ -381,33 +377,18 @@ class _ColumnDump:
         return found
 
 
-def _batch_values(batches: BatchColumns) -> dict[str, Any]:
-    attributes, legacy = batches.attributes, batches.is_legacy
-    append_time = (attributes & _LOG_APPEND_TIME) != 0
-    return {
-        "position": batches.position,
-        "size_in_bytes": batches.size_in_bytes,
-        "base_offset": batches.base_offset,
-        "last_offset": batches.last_offset,
-        "record_count": batches.record_count,
-        "magic": batches.magic,
-        "compression": batches.codec,
-        "timestamp_type": np.where(batches.magic == 0, 2, append_time),
-        "base_timestamp": batches.base_timestamp,
-        "max_timestamp": batches.max_timestamp,
-        "producer_id": batches.producer_id,
-        "producer_epoch": batches.producer_epoch,
-        "base_sequence": batches.base_sequence,
-        "last_sequence": _last_sequence(batches),
-        "partition_leader_epoch": batches.partition_leader_epoch,
-        "is_transactional": ~legacy & ((attributes & _TRANSACTIONAL) != 0),
-        "is_control": ~legacy & ((attributes & _CONTROL) != 0),
-        "has_delete_horizon": ~legacy & ((attributes & _DELETE_HORIZON) != 0),
-        "attributes": attributes,
-        "crc": batches.crc,
-        "computed_crc": batches.computed_crc,
-        "is_valid": batches.is_valid,
-    }
+def _batch_column(batches: BatchColumns, name: str) -> Any:
+    """A column by the name it has in templates; those that stand in the table have it there too."""
+    attributes = batches.attributes
+    if name == "compression":
+        return batches.codec
+    if name == "timestamp_type":
+        return np.where(batches.magic == 0, 2, (attributes & _LOG_APPEND_TIME) != 0)
+    if name == "last_sequence":
+        return _last_sequence(batches)
+    if name in _FLAGS:  # no field of legacy messages
+        return (attributes & _FLAGS[name]) != 0
+    return getattr(batches, name)
 
 
 def _last_sequence(batches: BatchColumns) -> Int64s:
@@ -422,17 +403,19 @@ def _int32(values: Int64s) -> Int64s:
     return values.astype(np.int32).astype(np.int64)
 
 
-def _record_values(records: RecordColumns, rows: slice) -> dict[str, Any]:
-    attributes = records.batches.attributes[records.batch[rows]]
-    return {
-        "key_position": records.key_position[rows],
-        "key_size": records.key_length[rows],
-        "value_position": records.value_position[rows],
-        "value_size": records.value_length[rows],
-        "headers_position": records.headers_position[rows],
-        "headers_count": records.headers_count[rows],
-        "offset": records.offset[rows],
-        "timestamp": records.timestamp[rows],
-        "sequence": records.sequence[rows],
-        "timestamp_type": (attributes & _LOG_APPEND_TIME) != 0,
-    }
+def _record_column(records: RecordColumns, rows: slice, name: str) -> Any:
+    if name == "timestamp_type":
+        attributes = records.batches.attributes[records.batch[rows]]
+        return (attributes & _LOG_APPEND_TIME) != 0
+    return getattr(records, _RECORD_NAMES.get(name, name))[rows]
+
+
+def _chosen(batches: BatchColumns, which: Bools) -> BatchColumns:
+    if which.all():
+        return batches
+    crc = batches.computed_crc
+    return BatchColumns(
+        batches.table[:, which],
+        path=batches.path,
+        computed_crc=None if crc is None else crc[which],
+    )

@@ -56,6 +56,8 @@ VALUE_MEMBERS = 3
 VALUE_SIZE_MEMBER = 6
 FIRST_OWN_SPAN = 7
 
+PAIRS = "".join(f"{pair:02d}" for pair in range(100)).encode()
+
 _KERNELS: list[FunctionType] = []
 
 
@@ -71,12 +73,50 @@ def load(*, compiled: bool) -> SimpleNamespace:
         return SimpleNamespace(**{function.__name__: function for function in _KERNELS})
     import numba
 
-    names = dict(globals())
+    names = globals() | _intrinsics()
     for function in _KERNELS:
         twin = FunctionType(function.__code__, names, function.__name__)
         twin.__module__ = __name__
         names[function.__name__] = numba.njit(twin, cache=True, nogil=True)
     return SimpleNamespace(**{function.__name__: names[function.__name__] for function in _KERNELS})
+
+
+def pointer(array: Any) -> Any:
+    """What the kernels index. Compiled, a bare address: arrays are counted at every call."""
+    return array.reshape(-1) if hasattr(array, "reshape") else array
+
+
+def copy(out: Any, at: int, data: Any, start: int, size: int) -> None:
+    out[at : at + size] = data[start : start + size]
+
+
+def _intrinsics() -> dict[str, Any]:
+    """`pointer` and `copy` as machine code."""
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+    from numba.np import arrayobj
+
+    make_array: Any = arrayobj.make_array  # numba is typed in part
+    raw_memcpy: Any = cgutils.raw_memcpy
+    pointer_to: Any = types.CPointer
+
+    def compile_pointer(_: Any, array: Any) -> Any:
+        def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+            return make_array(array)(context, builder, arguments[0]).data
+
+        return pointer_to(array.dtype)(array), generate
+
+    def compile_copy(_: Any, out: Any, at: Any, data: Any, start: Any, size: Any) -> Any:
+        signature = types.void(out, at, data, start, size)
+
+        def generate(_context: Any, builder: Any, _: Any, arguments: Any) -> None:
+            out, at, data, start, size = arguments
+            target, source = builder.gep(out, [at]), builder.gep(data, [start])
+            raw_memcpy(builder, target, source, size, 1)
+
+        return signature, generate
+
+    return {"pointer": intrinsic(compile_pointer), "copy": intrinsic(compile_copy)}
 
 
 @kernel
@@ -90,39 +130,39 @@ def put_number(out: Any, at: int, value: int) -> int:
             value = 223_372_036_854_775_808
         else:
             value = -value
-    size = 1
-    rest = value // 10
-    while rest:
+    if value < 10:
+        out[at] = 48 + value
+        return at + 1
+    size = 2
+    limit = 100
+    while size < 19 and value >= limit:
         size += 1
-        rest //= 10
-    end = at + size
-    place = end - 1
+        limit *= 10
+    place = at + size - 2
     while place >= at:
-        rest = value // 10
-        out[place] = 48 + value - rest * 10
+        rest = value // 100
+        two = (value - rest * 100) * 2
+        out[place] = PAIRS[two]
+        out[place + 1] = PAIRS[two + 1]
         value = rest
-        place -= 1
-    return end
+        place -= 2
+    if place == at - 1:
+        out[at] = 48 + value
+    return at + size
 
 
 @kernel
 def put_span(out: Any, at: int, literals: Any, spans: Any, span: int) -> int:
-    start, end = spans[span, 0], spans[span, 1]
-    for i in range(start, end):
-        out[at] = literals[i]
-        at += 1
-    return at
+    start = int(spans[2 * span])
+    size = int(spans[2 * span + 1]) - start
+    copy(out, at, literals, start, size)
+    return at + size
 
 
 @kernel
 def put_range(out: Any, at: int, data: Any, start: int, end: int) -> int:
-    size = end - start
-    if size < 32:
-        for i in range(size):
-            out[at + i] = data[start + i]
-    else:
-        out[at : at + size] = data[start:end]
-    return at + size
+    copy(out, at, data, start, end - start)
+    return at + end - start
 
 
 @kernel
@@ -385,18 +425,26 @@ def put_headers(
 
 @kernel
 def put_contents(
-    out: Any, at: int, literals: Any, spans: Any, span: int, columns: Any, row: int, data: Any
+    out: Any,
+    at: int,
+    literals: Any,
+    spans: Any,
+    span: int,
+    columns: Any,
+    rows: int,
+    row: int,
+    data: Any,
 ) -> int:
     """` key: … payload: …`, as far as they are there."""
-    key_size, value_size = columns[KEY_SIZE, row], columns[VALUE_SIZE, row]
+    key_size, value_size = columns[KEY_SIZE * rows + row], columns[VALUE_SIZE * rows + row]
     later = 0
     if key_size >= 0:
-        start = columns[KEY_POSITION, row]
+        start = columns[KEY_POSITION * rows + row]
         at = put_span(out, at, literals, spans, span)
         at = put_text(out, at, data, start, start + key_size)
         later = 1
     if value_size >= 0:
-        start = columns[VALUE_POSITION, row]
+        start = columns[VALUE_POSITION * rows + row]
         at = put_span(out, at, literals, spans, span + 1 + later)
         at = put_text(out, at, data, start, start + value_size)
     return at
@@ -404,44 +452,55 @@ def put_contents(
 
 @kernel
 def put_common(
-    out: Any, at: int, ops: Any, op: int, literals: Any, spans: Any, columns: Any, row: int
+    out: Any,
+    at: int,
+    ops: Any,
+    op: int,
+    literals: Any,
+    spans: Any,
+    columns: Any,
+    rows: int,
+    row: int,
 ) -> int:
     """The ops that need nothing but columns; -1 if the op is another."""
-    kind, a, b = ops[op, 0], ops[op, 1], ops[op, 2]
+    kind, a, b = ops[5 * op], ops[5 * op + 1], ops[5 * op + 2]
     if kind == LITERAL:
         return put_span(out, at, literals, spans, a)
     if kind == NUMBER:
-        return put_number(out, at, columns[a, row] + 0)
+        return put_number(out, at, columns[a * rows + row] + 0)
     if kind == CHOICE:
-        return put_span(out, at, literals, spans, b + columns[a, row])
+        return put_span(out, at, literals, spans, b + columns[a * rows + row])
     if kind == OPTIONAL:
-        if columns[b, row] == 0:
-            return put_span(out, at, literals, spans, ops[op, 3])
-        at = put_span(out, at, literals, spans, ops[op, 4])
-        at = put_number(out, at, columns[a, row] + 0)
-        return put_span(out, at, literals, spans, ops[op, 4] + 1)
+        if columns[b * rows + row] == 0:
+            return put_span(out, at, literals, spans, ops[5 * op + 3])
+        at = put_span(out, at, literals, spans, ops[5 * op + 4])
+        at = put_number(out, at, columns[a * rows + row] + 0)
+        return put_span(out, at, literals, spans, ops[5 * op + 4] + 1)
     return -1
 
 
 @kernel
 def render_batches(ops: Any, literals: Any, spans: Any, columns: Any, out: Any, starts: Any) -> int:
     """A line a row; `starts` gets where each begins, and where the last one ends."""
+    op_count, rows = len(ops), columns.shape[1]
+    ops, literals, spans = pointer(ops), pointer(literals), pointer(spans)
+    columns, out = pointer(columns), pointer(out)
     at = 0
-    for row in range(columns.shape[1]):
+    for row in range(rows):
         starts[row] = at
-        for op in range(len(ops)):
-            at = put_common(out, at, ops, op, literals, spans, columns, row)
-    starts[columns.shape[1]] = at
+        for op in range(op_count):
+            at = put_common(out, at, ops, op, literals, spans, columns, rows, row)
+    starts[rows] = at
     return at
 
 
 @kernel
-def room_for(columns: Any, row: int, data: Any) -> int:
+def room_for(columns: Any, rows: int, row: int, data: Any) -> int:
     """Bytes that the variable part of a record's line takes at most: six for one, in JSON."""
-    count = columns[HEADERS_COUNT, row] + 0
-    size = max(columns[KEY_SIZE, row], 0) + max(columns[VALUE_SIZE, row], 0)
+    count = columns[HEADERS_COUNT * rows + row] + 0
+    size = max(columns[KEY_SIZE * rows + row], 0) + max(columns[VALUE_SIZE * rows + row], 0)
     if count:
-        position = columns[HEADERS_POSITION, row]
+        position = columns[HEADERS_POSITION * rows + row]
         size += headers_end(data, position, count) - position + 16 * count
     return int(6 * size)
 
@@ -471,21 +530,37 @@ def render_records(
     a record's line needs without its variable part. Stops when `out` may be too small for the
     next line, and returns where: (batch, row, bytes in `out`).
     """
+    op_count, rows, room = len(ops), columns.shape[1], len(out)
+    ops, literals, spans = pointer(ops), pointer(literals), pointer(spans)
+    columns, out, data = pointer(columns), pointer(out), pointer(data)
+    lines, of_batches = pointer(lines), pointer(of_batches)
     at = 0
     while batch < len(row_starts):
         if row < 0:
             start, end = line_starts[batch], line_starts[batch + 1]
-            if at + end - start > len(out):
+            if at + end - start > room:
                 return batch, row, at
             at = put_range(out, at, lines, start, end)
             row = row_starts[batch] + 0
         start, end = of_batch_starts[batch], of_batch_starts[batch + 1]
         while row < row_ends[batch]:
             if shown[row]:
-                if at + fixed + end - start + room_for(columns, row, data) > len(out):
+                if at + fixed + end - start + room_for(columns, rows, row, data) > room:
                     return batch, row, at
                 at = put_record(
-                    out, at, ops, literals, spans, columns, row, data, of_batches, start, end
+                    out,
+                    at,
+                    ops,
+                    op_count,
+                    literals,
+                    spans,
+                    columns,
+                    rows,
+                    row,
+                    data,
+                    of_batches,
+                    start,
+                    end,
                 )
             row += 1
         batch += 1
@@ -498,28 +573,31 @@ def put_record(
     out: Any,
     at: int,
     ops: Any,
+    op_count: int,
     literals: Any,
     spans: Any,
     columns: Any,
+    rows: int,
     row: int,
     data: Any,
     of_batches: Any,
     start: int,
     end: int,
 ) -> int:
-    for op in range(len(ops)):
-        kind, a, b = ops[op, 0], ops[op, 1], ops[op, 2]
+    for op in range(op_count):
+        kind, a, b = ops[5 * op], ops[5 * op + 1], ops[5 * op + 2]
         if kind <= OPTIONAL:
-            at = put_common(out, at, ops, op, literals, spans, columns, row)
+            at = put_common(out, at, ops, op, literals, spans, columns, rows, row)
         elif kind == MEMBER:
-            position, size = columns[a, row], columns[a + 1, row]
+            position, size = columns[a * rows + row], columns[(a + 1) * rows + row]
             at = put_member(out, at, literals, spans, b, data, position, size)
         elif kind == CONTENTS:
-            at = put_contents(out, at, literals, spans, b, columns, row, data)
+            at = put_contents(out, at, literals, spans, b, columns, rows, row, data)
         elif kind == OF_BATCH:
             at = put_range(out, at, of_batches, start, end)
         else:
-            position, count = columns[HEADERS_POSITION, row], columns[HEADERS_COUNT, row]
+            position = columns[HEADERS_POSITION * rows + row]
+            count = columns[HEADERS_COUNT * rows + row]
             if kind == KEYS:
                 at = put_header_keys(out, at, data, position, count)
             elif count:
