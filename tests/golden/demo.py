@@ -1,0 +1,95 @@
+"""make demo: a dead broker's disk, decoded.
+
+The directory is one that Apache Kafka itself wrote and was killed over (a golden pack); what is
+shown is the output of `kafka-forensics dump`, folded to the width of the terminal.
+"""
+
+import contextlib
+import io
+import os
+import shutil
+import sys
+import tempfile
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+from jobs import cli
+from kafka_log.directory import find_files
+from tests import golden
+
+PACK = "unclean-4.3.1"
+SHOWN_LINES = 8
+SHOWN_ROWS = 4
+
+ACTS = [
+    (
+        "Every batch of a partition, with transactions committed, aborted and still open",
+        ["transactions-1/00000000000000000000.log", "--deep-iteration"],
+    ),
+    (
+        "What consumer groups and their coordinator left, decoded",
+        ["__consumer_offsets-0/00000000000000000000.log", "--offsets-decoder"],
+    ),
+    (
+        "The cluster's own metadata log",
+        ["__cluster_metadata-0/00000000000000000000.log", "--cluster-metadata-decoder"],
+    ),
+    (
+        "Null and empty kept apart, as JSON",
+        [
+            "nulls-and-empties-0/00000000000000000000.log",
+            "--print-data-log",
+            "--format",
+            "json",
+            "--offset",
+            "3",
+        ],
+    ),
+]
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as scratch:
+        (log_dir,) = golden.log_dirs(golden.unpack(PACK, Path(scratch)))
+        about = golden.manifest(PACK).split("\n\n")
+        print(f"{about[1]}\n\n{about[2]}\n")
+        _show_inventory(log_dir)
+        os.chdir(log_dir)  # so that paths are short
+        for title, arguments in ACTS:
+            print(f"\n== {title}\n$ kafka-forensics dump {' '.join(arguments)}")
+            _show(arguments)
+    return 0
+
+
+def _show_inventory(log_dir: Path) -> None:
+    print("== What is on the disk")
+    count: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    for file in find_files(log_dir):
+        kind = file.name.kind.name.lower()
+        count[kind] += 1
+        size[kind] += file.size
+    for kind, files in count.most_common():
+        print(f"  {kind:<31}{files:>3} files {size[kind]:>11,} bytes")
+
+
+def _show(arguments: list[str]) -> None:
+    out, talk = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(talk):
+        code = cli.main(["dump", *arguments])
+    out.flush()
+    lines = out.buffer.getvalue().decode("utf-8", "replace").splitlines()
+    width = shutil.get_terminal_size((120, 40)).columns
+    for line in lines[:SHOWN_LINES]:
+        print(
+            "\n".join(textwrap.wrap(line, width, subsequent_indent="      ", max_lines=SHOWN_ROWS))
+        )
+    if len(lines) > SHOWN_LINES:
+        print(f"… and {len(lines) - SHOWN_LINES} lines more")
+    if code:
+        print(f"exit code {code}: {talk.getvalue().strip()}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
