@@ -7,9 +7,9 @@ from tests.golden.make.pack import client_versions, write_pack
 
 NAME = "unclean-4.3.1"
 STORY = """
-A single node, dynamic quorum (kraft.version 1), killed with SIGKILL in the middle of its work, less
-than a minute after it started: `.lock`, preallocated indexes with zero tails, checkpoints that are
-empty or behind the log.
+A single node, dynamic quorum (kraft.version 1), killed with SIGKILL in the middle of its work, soon
+after it started: `.lock`, preallocated indexes with zero tails, checkpoints that are empty or
+behind the log.
 
 - `codecs.java`, `codecs.librdkafka`: partitions 0 to 4 are none, gzip, snappy, lz4, zstd; snappy is
   xerial-framed by Java, a raw block by librdkafka. `codecs.kafka-python`: none, gzip, lz4, zstd.
@@ -24,7 +24,13 @@ empty or behind the log.
 """
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 500}
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+    # what DeleteRecords does is on disk soon, the recovery points not before a minute is over
+    "log.initial.task.delay.ms": 1000,
+    "log.flush.start.offset.checkpoint.interval.ms": 1000,
+    "log.retention.check.interval.ms": 1000,
+}
 
 
 def rows(count: int = 20) -> list[tuple[bytes, bytes, list[tuple[str, bytes]]]]:
@@ -50,17 +56,22 @@ def make(scratch: Path) -> Path:
             write_groups(java)
             write_transactions(java, broker.bootstrap)
             write_segments(java)
-            wait_for(
-                lambda: high_watermark(broker, "index-default") == 4, 30, "high watermarks on disk"
-            )
+            wait_for_checkpoint(broker, "replication-offset-checkpoint", "index-default", 4)
+            wait_for_checkpoint(broker, "log-start-offset-checkpoint", "rolled-by.time", 7)
+            gone = broker.file("rolled-by.time-0/00000000000000000003.log.deleted")
+            wait_for(gone.exists, 30, "the segments below the log start to be deleted")
             java.read_all(expected)
             broker.kill()
         clients = client_versions("kafka-clients 4.3.1", "confluent-kafka", "kafka-python")
         return write_pack(NAME, broker, clients, STORY, expected)
 
 
-def high_watermark(broker: Broker, topic: str) -> int:
-    return checkpointed_offset(broker.file("replication-offset-checkpoint"), topic, 0)
+def wait_for_checkpoint(broker: Broker, name: str, topic: str, offset: int) -> None:
+    wait_for(
+        lambda: checkpointed_offset(broker.file(name), topic, 0) == offset,
+        60,
+        f"{topic} at {offset} in {name}",
+    )
 
 
 def create_topics(java: Driver) -> None:
