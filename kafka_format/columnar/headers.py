@@ -119,6 +119,13 @@ class Piece(NamedTuple):
     base: int
     batches: BatchColumns
 
+    def checksums(self, kernels: Any, *, compiled: bool) -> Int64s:
+        """What the checksum of each batch should be."""
+        crc = np.empty(len(self.batches), np.int64)
+        data = kernel_bytes(self.data, compiled=compiled)
+        kernels.checksum_batches(data, self.base, self.batches.table, crc)
+        return crc
+
 
 def kernels_for(*, compiled: bool | None) -> tuple[Any, bool]:
     """The kernels, compiled where numba is there unless told otherwise."""
@@ -196,17 +203,10 @@ class BatchScan:
         return count, window.base + reached, 0
 
     def _piece(self, table: Int64s) -> Piece:
-        window = self._window
-        crc = self._checksums(table) if self._verify else None
-        return Piece(
-            window.data, window.base, BatchColumns(table, path=self.path, computed_crc=crc)
-        )
-
-    def _checksums(self, table: Int64s) -> Int64s:
-        crc = np.empty(table.shape[1], np.int64)
-        data = kernel_bytes(self._window.data, compiled=self.compiled)
-        self._kernels.checksum_batches(data, self._window.base, table, crc)
-        return crc
+        piece = Piece(self._window.data, self._window.base, BatchColumns(table, path=self.path))
+        if self._verify:
+            piece.batches.computed_crc = piece.checksums(self._kernels, compiled=self.compiled)
+        return piece
 
 
 class HeaderWalk:

@@ -165,12 +165,13 @@ class RecordScan:
             path=path,
             start=start,
             end=end,
-            verify=verify,
+            verify=False,  # done here, together with the decoding where that can be
             chunk_bytes=chunk_bytes,
             compiled=compiled,
         )
         self.path = path
         self.compiled = self._scan.compiled
+        self._verify = verify
         self._refuse_invalid = verify and not decode_invalid
         self._limit = decompressed_limit
         self._arena_bytes = max(arena_bytes, 2 * k.LZ4_BLOCK)
@@ -191,14 +192,16 @@ class RecordScan:
         batches = piece.batches
         total = len(batches)
         starts, ends = np.empty(total, np.int64), np.empty(total, np.int64)
-        crc = starts if batches.computed_crc is None else batches.computed_crc
-        damaged, legacy, packed, capacity = self._kernels.survey(
-            batches.table, piece.base, crc, self._refuse_invalid, starts, ends
-        )
+        where = (batches.table, piece.base, starts, False, starts, ends)
+        damaged, legacy, packed, capacity = self._kernels.survey(*where)
         if 0 < legacy < total:
             for run in _runs(piece):
                 yield from self._decode_piece(run)
             return
+        if self._verify and (legacy or packed):
+            crc = batches.computed_crc = piece.checksums(self._kernels, compiled=self.compiled)
+            where = (batches.table, piece.base, crc, self._refuse_invalid, starts, ends)
+            damaged, _, packed, _ = self._kernels.survey(*where)
         damage: dict[int, FormatError] = {}
         if damaged:
             for batch in np.flatnonzero(starts == -2).tolist():
@@ -206,8 +209,8 @@ class RecordScan:
         if packed:
             yield from self._decode_packed(piece, starts >= 0, damage)
         else:
-            where = (slice(0, total), starts, ends)
-            yield self._columns(piece, batches, piece.data, where, damage, int(capacity))
+            places = (slice(0, total), starts, ends)
+            yield self._columns(piece, batches, piece.data, places, damage, int(capacity))
 
     def _decode_packed(
         self, run: Piece, sound: npt.NDArray[np.bool_], damage: dict[int, FormatError]
@@ -307,7 +310,14 @@ class RecordScan:
             capacity = int(self._kernels.count_messages(*arguments, counts))
         longs = self._longs.shaped(k.LONG_FIELDS, capacity)
         ints = self._ints.shaped(k.INT_FIELDS, capacity)
-        rows, damaged = decode(*arguments, longs, ints, counts, 0)
+        if self._verify and batches.computed_crc is None:
+            crc = batches.computed_crc = np.empty(len(batches), np.int64)
+            checks = (starts, ends, crc, self._refuse_invalid)
+            rows, damaged = self._kernels.verify_and_decode(
+                source, run.base, batches.table, *checks, longs, ints, counts
+            )
+        else:
+            rows, damaged = decode(*arguments, longs, ints, counts, 0)
         if damaged:
             for batch in np.flatnonzero(counts < 0).tolist():
                 damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)
