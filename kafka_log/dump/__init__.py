@@ -59,6 +59,8 @@ def dump(
 ) -> None:
     """All files one after the other, then the reports. `on_progress` is told bytes done so far."""
     done = 0
+    files = list(files)
+    together = sum(file.size for file in files if file.name.kind in _LOGS)
 
     def at(position: int) -> None:
         if on_progress is not None:
@@ -66,7 +68,7 @@ def dump(
 
     for file in files:
         try:
-            dump_file(file, options, output, report, on_progress=at)
+            dump_file(file, options, output, report, together=together, on_progress=at)
         except FormatError as error:
             report.found(error)
         except (BrokenPipeError, InterruptedError):
@@ -84,6 +86,7 @@ def dump_file(
     output: Output,
     report: Report,
     *,
+    together: int = 0,
     on_progress: Callable[[int], None] | None = None,
 ) -> None:
     file = file._replace(path=_java_path(file.path), name=_name_of(file))
@@ -92,7 +95,7 @@ def dump_file(
     if kind in _LOGS:
         from kafka_log.dump.logs import dump_log
 
-        dump_log(file, options, output, report, on_progress=on_progress)
+        dump_log(file, options, output, report, together=together, on_progress=on_progress)
     elif kind in _OFFSET_INDEXES or kind in _TIME_INDEXES:
         from kafka_log.dump import indexes
 

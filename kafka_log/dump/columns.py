@@ -152,6 +152,7 @@ def dump_columns(
     from kafka_log.dump.logs import length_at
 
     dump = _ColumnDump(log, file.path, options, writer, output, report)
+    limit = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
     position = 0
     while True:
         scan = dump.scan_from(position)
@@ -161,7 +162,7 @@ def dump_columns(
         end = scan.end
         if end is None:
             raise AssertionError(f"{file.path}: a scan without an end")
-        skipped = length_at(log, end, file.size, options.max_bytes)
+        skipped = length_at(log, end, limit)
         if skipped is None:
             return end
         if end.error is not None:

@@ -7,12 +7,16 @@ makes sense, the batch is a finding, and the walk goes on behind it.
 from __future__ import annotations
 
 import dataclasses
+import io
 import struct
+import sys
+from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO
 
+from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
 from kafka_format.errors import CorruptError, Location
 from kafka_format.log_file import LogFile, SegmentEnd
-from kafka_log.dump.options import DumpOptions, RecordDecoder
+from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 from kafka_log.dump.output import Output, Report, json_line, printable
 from kafka_log.dump.rows import RowWriter
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
@@ -23,9 +27,14 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_log.directory import FoundFile
 
-# From here on the time that compiled code takes to load is less than what it saves.
-LARGE_SHALLOW = 256 * 1024 * 1024
-LARGE_DEEP = 16 * 1024 * 1024
+# What a dump takes row by row, and what compiled code takes to load: seconds, on a usual machine.
+_BATCH_SECONDS = 10e-6
+_RECORD_SECONDS = 5e-6
+_BYTE_SECONDS = {"text": 3e-9, "json": 10e-9}
+_LOAD_SECONDS = 2.5
+_SAMPLE = 128 * 1024
+_PIECE = 1024 * 1024
+_WALKED = 1000
 
 _LENGTH = struct.Struct(">8xi")
 _LENGTH_END = 12
@@ -47,15 +56,17 @@ def dump_log(
     output: Output,
     report: Report,
     *,
+    together: int = 0,
     on_progress: Callable[[int], None] | None = None,
 ) -> None:
+    """`together` is the size of all logs to be dumped: whether compiled code is worth its while."""
     if options.format == "text":
         output.text(_heading(file, report))
     decoder = options.record_decoder or _automatic_decoder(file, options)
     options = _for_file(options, decoder)
     writer = RowWriter(file, options, report, decoder=decoder)
     with open(file.path, "rb", buffering=0) as log:
-        if _by_columns(file, options, decoder):
+        if _by_columns(log, file, options, decoder, max(together, file.size)):
             from kafka_log.dump.columns import dump_columns
 
             end = dump_columns(log, file, options, writer, output, report, on_progress)
@@ -95,19 +106,41 @@ def _for_file(options: DumpOptions, decoder: RecordDecoder | None) -> DumpOption
     return dataclasses.replace(options, contents=contents, deep=deep)
 
 
-def _by_columns(file: FoundFile, options: DumpOptions, decoder: RecordDecoder | None) -> bool:
-    from kafka_log.dump.options import BytesDecoder
-
+def _by_columns(
+    log: BinaryIO,
+    file: FoundFile,
+    options: DumpOptions,
+    decoder: RecordDecoder | None,
+    together: int,
+) -> bool:
     plain = BytesDecoder.STRING
     if decoder is not None or not options.key_decoder is options.value_decoder is plain:
         return False  # Python looks at every record anyway
     if options.engine != "auto":
         return options.engine == "columns"
-    if file.size < (LARGE_DEEP if options.deep else LARGE_SHALLOW):
-        return False
+    limit = _JAVA_MAX if options.max_bytes is None else options.max_bytes
+    size = min(file.size, limit)
+    if "numba" not in sys.modules:  # else it is loaded, and fast from the start
+        size = max(size, together) if limit >= file.size else size
+        if size < _SAMPLE or _row_seconds(log, size, options) < _LOAD_SECONDS:
+            return False
     from kafka_format.columnar.kernels import can_compile
 
     return can_compile()
+
+
+def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
+    """How long the row writer would take, judged by the first batches."""
+    seconds, position = 0.0, _SAMPLE
+    for batch in LogFile(log.read(_SAMPLE)).batches():
+        seconds += _BATCH_SECONDS
+        position = batch.position + len(batch.raw)
+        if options.deep:
+            records = batch.header.record_count if isinstance(batch, RecordBatch) else 1
+            seconds += _RECORD_SECONDS * max(records, 0)
+        if options.contents:
+            seconds += _BYTE_SECONDS[options.format] * len(batch.raw)
+    return seconds * size / position
 
 
 def _dump_rows(
@@ -128,44 +161,62 @@ def _dump_rows(
 
 
 class Batches:
-    """Batches in the order of the file, past those that are none; then `end`."""
+    """Batches in the order of the file, past those that are none; then `end`.
+
+    Sound batches of magic 2 are cut from large pieces; LogFile is asked about everything else.
+    """
 
     end: SegmentEnd
 
-    def __init__(
-        self, log: BinaryIO, path: str, *, end: int | None, report: Report, start: int = 0
-    ) -> None:
+    def __init__(self, log: BinaryIO, path: str, *, end: int | None, report: Report) -> None:
         self._log = log
         self._path = path
-        self._limit = end
+        size = log.seek(0, io.SEEK_END)
+        self._limit = size if end is None else min(end, size)
         self._report = report
-        self._start = start
 
     def __iter__(self) -> Iterator[AnyBatch]:
-        position = self._start
-        while True:
+        position: int | None = 0
+        while position is not None:
+            for plain in self._plain_from(position):
+                yield plain
+                position = plain.position + len(plain.raw)
             walk = LogFile(self._log, path=self._path, start=position, end=self._limit)
-            yield from walk.batches()
-            if walk.end is None:  # only if the walk was left early, and then nobody asks
+            for batch in islice(walk.batches(), _WALKED):
+                yield batch
+                position = batch.position + len(batch.raw)
+            if walk.end is not None:
+                position = self._behind(walk.end)
+
+    def _plain_from(self, position: int) -> Iterator[RecordBatch]:
+        self._log.seek(position)
+        piece = memoryview(self._log.read(min(_PIECE, self._limit - position)))
+        at, left = 0, len(piece)
+        while left >= HEADER_SIZE:
+            header = BatchHeader.unpack(piece, at)
+            size = header.size_in_bytes
+            if header.magic != MAGIC or not HEADER_SIZE <= size <= left:
                 return
-            skipped = length_at(self._log, walk.end, walk.limit)
-            if skipped is None:
-                self.end = walk.end
-                return
-            if walk.end.error is not None:
-                self._report.found(walk.end.error)
-            position = walk.end.position + skipped
+            yield RecordBatch(header, self._path, position + at, piece[at : at + size])
+            at += size
+            left -= size
+
+    def _behind(self, end: SegmentEnd) -> int | None:
+        skipped = length_at(self._log, end, self._limit)
+        if skipped is None:
+            self.end = end
+            return None
+        if end.error is not None:
+            self._report.found(end.error)
+        return end.position + skipped
 
 
-def length_at(
-    log: BinaryIO, end: SegmentEnd, size: int, max_bytes: int | None = None
-) -> int | None:
+def length_at(log: BinaryIO, end: SegmentEnd, limit: int) -> int | None:
     """The length of a batch that cannot be read, if it may be one."""
     if end.reason != "corrupt_batch":
         return None
     log.seek(end.position)
     (length,) = _LENGTH.unpack(log.read(_LENGTH_END))
-    limit = size if max_bytes is None else min(size, max_bytes)
     fits = _SMALLEST <= length <= limit - end.position - _LENGTH_END
     return _LENGTH_END + length if fits else None
 

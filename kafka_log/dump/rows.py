@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kafka_format.batch import RecordBatch
-from kafka_format.compression import Codec
+from kafka_format.batch import BatchHeader, RecordBatch
+from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.control import ControlRecordType, decode_control_record
 from kafka_format.errors import FormatError, MalformedRecordError
-from kafka_format.legacy import LegacyBatch, encode_message
+from kafka_format.legacy import LegacyBatch, LegacyHeader, encode_message
 from kafka_format.message import Message
 from kafka_format.record import Record, TimestampType
 from kafka_log.dump.decoders import control_record_text, json_text
@@ -31,6 +32,24 @@ COMPRESSION_NAMES = [
     *(f"unknown({number})" for number in range(len(Codec), 8)),
 ]
 BOOLEANS = ("false", "true")
+
+
+_BATCH = (
+    *BatchHeader._fields,
+    *("position", "size_in_bytes", "last_offset", "computed_crc", "is_valid", "last_sequence"),
+    *("delete_horizon_ms", "compression", "timestamp_type", "is_transactional", "is_control"),
+)
+_LEGACY_BATCH = (
+    *LegacyHeader._fields,
+    *("position", "size_in_bytes", "last_offset", "computed_crc", "is_valid", "max_timestamp"),
+    *("compression", "timestamp_type"),
+)
+_IS_VALID, _IS_VALID_LEGACY = _BATCH.index("is_valid"), _LEGACY_BATCH.index("is_valid")
+_RECORD = (
+    *("offset", "timestamp", "sequence", "key_size", "value_size", "timestamp_type", "of_batch"),
+    *("headers", "key", "value", "contents", "control", "decoded", "crc", "is_valid"),
+)
+_Filler = Callable[[tuple[Any, ...]], str]
 
 
 class RowWriter:
@@ -55,18 +74,36 @@ class RowWriter:
         self.gaps: list[tuple[int, int]] = []
         self._options = options
         self._filters = options.filters
+        self._is_filtered = bool(options.filters)
         self._report = report
         self._decoder = decoder
         self._decode = decoder.function if decoder else None
+        lines = self.lines
+        self._fill_batch = lines.batch.filler(_BATCH)
+        self._fill_of_batch = lines.of_batch.filler(_BATCH)
+        self._fill_legacy_batch = lines.legacy_batch.filler(_LEGACY_BATCH)
+        self._fill_of_legacy_batch = lines.of_legacy_batch.filler(_LEGACY_BATCH)
+        record = lines.record
+        if isinstance(lines, JsonLines) and self._has_decoded:
+            record = lines.decoded_record
+        self._fill_record = record.filler(_RECORD)
+        self._fill_control_record = lines.control_record.filler(_RECORD)
+        self._fill_legacy_record = lines.legacy_record.filler(_RECORD)
+        self._meanings: dict[int, tuple[str, str, str, str]] = {}
+        self._no_headers = lines.headers(())
+        self._no_horizon = lines.delete_horizon(None)
 
     def batch(self, batch: AnyBatch) -> str:
         """The batch's line and, on request, those of its records."""
-        if self._filters and not self._may_pass(batch):
+        if self._is_filtered and not self._may_pass(batch):
             return ""
-        values = self._values(batch)
-        is_legacy = isinstance(batch, LegacyBatch)
-        line = (self.lines.legacy_batch if is_legacy else self.lines.batch).fill(values)
-        if values["is_valid"] == "false":
+        if isinstance(batch, RecordBatch):
+            values = self._values(batch)
+            line, is_valid = self._fill_batch(values), values[_IS_VALID]
+        else:
+            values = self._legacy_values(batch)
+            line, is_valid = self._fill_legacy_batch(values), values[_IS_VALID_LEGACY]
+        if is_valid == BOOLEANS[False]:
             self.report_invalid(batch)
         if not self._options.deep:
             return line
@@ -77,34 +114,51 @@ class RowWriter:
             self._report.found(error)
             return line
         shown = self._record_lines(batch, records, values, crcs)
-        if self._filters and not shown and (records or self._filters.keys):
+        if self._is_filtered and not shown and (records or self._filters.keys):
             return ""
         return line + "".join(shown)
 
-    def _values(self, batch: AnyBatch) -> dict[str, Any]:
+    def _values(self, batch: RecordBatch) -> tuple[Any, ...]:
+        """As `_BATCH` names them."""
         header = batch.header
-        computed_crc = batch.computed_crc
-        values: dict[str, Any] = {
-            "position": batch.position,
-            "size_in_bytes": header.size_in_bytes,
-            "last_offset": header.last_offset,
-            "magic": header.magic,
-            "compression": COMPRESSION_NAMES[header.codec_id],
-            "timestamp_type": str(header.timestamp_type),
-            "max_timestamp": header.max_timestamp,
-            "attributes": header.attributes,
-            "crc": header.crc,
-            "computed_crc": computed_crc,
-            "is_valid": BOOLEANS[header.crc == computed_crc],
-        }
-        if isinstance(batch, RecordBatch):
-            v2 = batch.header
-            values |= v2._asdict()
-            values["last_sequence"] = v2.last_sequence
-            values["is_transactional"] = BOOLEANS[v2.is_transactional]
-            values["is_control"] = BOOLEANS[v2.is_control]
-            values["delete_horizon_ms"] = self.lines.delete_horizon(v2.delete_horizon_ms)
-        return values
+        attributes, computed_crc = header.attributes, batch.computed_crc
+        meaning = self._meanings.get(attributes)
+        if meaning is None:
+            meaning = self._meanings[attributes] = (
+                COMPRESSION_NAMES[attributes & CODEC_MASK],
+                str(header.timestamp_type),
+                BOOLEANS[header.is_transactional],
+                BOOLEANS[header.is_control],
+            )
+        horizon = self._no_horizon
+        if header.has_delete_horizon:
+            horizon = self.lines.delete_horizon(header.delete_horizon_ms)
+        return (
+            *header,
+            batch.position,
+            len(batch.raw),
+            header.last_offset,
+            computed_crc,
+            BOOLEANS[header.crc == computed_crc],
+            header.last_sequence,
+            horizon,
+            *meaning,
+        )
+
+    def _legacy_values(self, batch: LegacyBatch) -> tuple[Any, ...]:
+        """As `_LEGACY_BATCH` names them."""
+        header, computed_crc = batch.header, batch.computed_crc
+        return (
+            *header,
+            batch.position,
+            len(batch.raw),
+            header.last_offset,
+            computed_crc,
+            BOOLEANS[header.crc == computed_crc],
+            header.max_timestamp,
+            COMPRESSION_NAMES[header.codec_id],
+            str(header.timestamp_type),
+        )
 
     def _may_pass(self, batch: AnyBatch) -> bool:
         """Whether the header allows a record that passes; without records to look at, one it is."""
@@ -159,62 +213,54 @@ class RowWriter:
         self,
         batch: AnyBatch,
         records: list[Record],
-        of_batch: dict[str, Any],
+        of_batch: tuple[Any, ...],
         crcs: list[tuple[int, bool]],
     ) -> list[str]:
-        lines = self.lines
-        is_legacy = isinstance(batch, LegacyBatch)
-        is_control = isinstance(batch, RecordBatch) and batch.header.is_control
-        values = {
-            "timestamp_type": of_batch["timestamp_type"],
-            "of_batch": (lines.of_legacy_batch if is_legacy else lines.of_batch).fill(of_batch),
-        }
-        if is_legacy:
-            template = lines.legacy_record
-        elif is_control:
-            template = lines.control_record
-        elif isinstance(lines, JsonLines) and self._has_decoded:
-            template = lines.decoded_record
+        is_control, fill = False, self._fill_legacy_record
+        timestamp_type = str(batch.header.timestamp_type)
+        if isinstance(batch, LegacyBatch):
+            about = self._fill_of_legacy_batch(of_batch)
         else:
-            template = lines.record
+            about = self._fill_of_batch(of_batch)
+            is_control = batch.header.is_control
+            fill = self._fill_control_record if is_control else self._fill_record
         shown = []
         for index, record in enumerate(records):
-            if record.offset != self.last_offset + 1:
-                self.gaps.append((self.last_offset, record.offset))
-            self.last_offset = record.offset
-            if self._filters and not self._passes(record):
+            offset, timestamp, key, value, headers, sequence, _ = record
+            if offset != self.last_offset + 1:
+                self.gaps.append((self.last_offset, offset))
+            self.last_offset = offset
+            if self._is_filtered and not self._passes(record):
                 continue
-            if is_legacy:
-                values["crc"], values["is_valid"] = crcs[index][0], BOOLEANS[crcs[index][1]]
-            self._add_fields(values, record, batch, is_control=is_control)
-            shown.append(template.fill(values))
+            values: tuple[Any, ...] = (
+                offset,
+                timestamp,
+                sequence,
+                -1 if key is None else len(key),
+                -1 if value is None else len(value),
+                timestamp_type,
+                about,
+                self.lines.headers(headers) if headers else self._no_headers,
+                *self._parts(record, batch, is_control=is_control),
+            )
+            if crcs:
+                values += (crcs[index][0], BOOLEANS[crcs[index][1]])
+            shown.append(fill(values))
         return shown
 
-    def _add_fields(
-        self, values: dict[str, Any], record: Record, batch: AnyBatch, *, is_control: bool
-    ) -> None:
-        key, value = record.key, record.value
-        values["offset"] = record.offset
-        values["timestamp"] = record.timestamp
-        values["sequence"] = record.sequence
-        values["key_size"] = -1 if key is None else len(key)
-        values["value_size"] = -1 if value is None else len(value)
-        values["headers"] = (
-            self.lines.headers(record.headers) if record.headers else self._no_headers
-        )
-        if is_control:
-            values["control"] = self._control(record, batch)
+    def _parts(
+        self, record: Record, batch: AnyBatch, *, is_control: bool
+    ) -> tuple[str, str, str, str, str]:
+        """Key, value, contents, control and decoded, of which a line has those it shows."""
+        control = self._control(record, batch) if is_control else ""
         if not self._options.contents:
-            values["decoded"] = ""
-        elif isinstance(self.lines, JsonLines):
-            values["key"], values["value"] = member("key", key), member("value", value)
-            values["decoded"] = "" if is_control else self._decoded(record, batch)
-        elif not is_control:
-            values["contents"] = self.lines.contents(*self._texts(record, batch))
-
-    @property
-    def _no_headers(self) -> str:
-        return '"headers":[]' if self.lines.is_json else ""
+            return "", "", "", control, ""
+        if isinstance(self.lines, JsonLines):
+            decoded = "" if is_control else self._decoded(record, batch)
+            return member("key", record.key), member("value", record.value), "", control, decoded
+        if is_control:
+            return "", "", "", control, ""
+        return "", "", self.lines.contents(*self._texts(record, batch)), "", ""
 
     @property
     def _has_decoded(self) -> bool:

@@ -5,9 +5,9 @@ One wording for two ways to fill it: row by row in Python, or a million rows at 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _HOLE = re.compile(r"<([a-z_]+)>")
 
@@ -21,7 +21,7 @@ class Part(NamedTuple):
 class Template:
     """Parts of a line, in order."""
 
-    __slots__ = ("_percent", "_values", "fields", "parts")
+    __slots__ = ("_percent", "fields", "parts")
 
     def __init__(self, text: str, *, prefix: str = "") -> None:
         """`prefix` is taken literally, whatever stands in it."""
@@ -33,9 +33,11 @@ class Template:
             for literal, name in zip(pieces[::2], [*self.fields, None], strict=True)
         ]
         self._percent = "%s".join(literal.replace("%", "%%") for literal in pieces[::2])
-        self._values = itemgetter(*self.fields) if len(self.fields) > 1 else None
 
-    def fill(self, values: Mapping[str, object]) -> str:
-        if self._values is None:
-            return str(self._percent % tuple(values[name] for name in self.fields))
-        return str(self._percent % self._values(values))
+    def filler(self, names: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
+        """A function that fills the holes from tuples of values that have these names."""
+        percent, places = self._percent, [names.index(name) for name in self.fields]
+        if len(places) < 2:  # itemgetter of one place gives no tuple
+            return lambda values: percent % tuple(values[place] for place in places)
+        chosen = itemgetter(*places)
+        return lambda values: percent % chosen(values)
