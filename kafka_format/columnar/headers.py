@@ -17,7 +17,7 @@ from kafka_format.errors import MEMORY
 from kafka_format.log_file import LogFile, SegmentEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -152,7 +152,7 @@ class BatchScan:
         self._source = source
         self._start = start
         self._verify = verify
-        self._window = Window(source, start=start, end=end, chunk=chunk_bytes, read_ahead=True)
+        self._window = Window(source, start=start, end=end, chunk=chunk_bytes)
         self._kernels, self.compiled = kernels_for(compiled=compiled)
 
     def __iter__(self) -> Iterator[BatchColumns]:
@@ -160,14 +160,6 @@ class BatchScan:
             yield piece.batches
 
     def pieces(self) -> Iterator[Piece]:
-        try:
-            position = yield from self._pieces()
-        finally:
-            self._window.close()
-        self.end = _segment_end(self._source, position, path=self.path, end=self._window.end)
-
-    def _pieces(self) -> Generator[Piece, None, int]:
-        """Returns where the batches end."""
         window = self._window
         position = self._start
         table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
@@ -187,9 +179,10 @@ class BatchScan:
                 yield self._piece(table[:, :count].copy())
             if missing or why == k.NEED_BYTES:
                 if not window.advance(position, missing):
-                    return position
+                    break
             elif why != k.TABLE_FULL:
-                return position
+                break
+        self.end = _segment_end(self._source, position, path=self.path, end=window.end)
 
     def _whole(self, table: Int64s, count: int, reached: int) -> tuple[int, int, int]:
         """Batches that lie in the window as a whole, where the rest begins, and the size it needs.
@@ -226,7 +219,7 @@ class HeaderWalk:
         self._source = source
         self._start = start
         self._window = Window(source, start=start, end=end, chunk=_SMALL_READ)
-        self._wide = Window(source, start=start, end=end, chunk=CHUNK_BYTES // 4)
+        self._wide = Window(source, start=start, end=end, chunk=CHUNK_BYTES)
         self._kernels, self.compiled = kernels_for(compiled=compiled)
 
     def __iter__(self) -> Iterator[BatchColumns]:
