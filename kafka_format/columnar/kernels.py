@@ -50,21 +50,16 @@ BASE_SEQUENCE = 12
 RECORD_COUNT = 13
 HEADER_FIELDS = 14
 
-# Rows of the record columns.
+# Rows of the record columns: what must be parsed. The rest is derived from it when asked for.
 OFFSET = 0
 TIMESTAMP = 1
 KEY_POSITION = 2
 VALUE_POSITION = 3
-HEADERS_POSITION = 4
-RECORD_POSITION = 5
-LONG_FIELDS = 6
+LONG_FIELDS = 4
 KEY_LENGTH = 0  # -1 is null
 VALUE_LENGTH = 1  # -1 is null
 HEADERS_COUNT = 2
-SEQUENCE = 3
-BATCH = 4
-RECORD_ATTRIBUTES = 5
-INT_FIELDS = 6
+INT_FIELDS = 3
 
 # Rows of the header columns (those of a record).
 HEADER_KEY_POSITION = 0
@@ -217,15 +212,6 @@ def varlong(data: Any, at: int, end: int) -> tuple[int, int]:
             return ((value >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(value & 1), at
         shift += 7
     return 0, -1
-
-
-@kernel
-def add_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence, and what its int arithmetic does to a negative step."""
-    total = sequence + increment
-    if total > 0x7FFF_FFFF or increment < 0:
-        total -= 0x8000_0000
-    return total + 0x1_0000_0000 if total < -0x8000_0000 else total
 
 
 @kernel
@@ -522,18 +508,14 @@ def decode_batch_records(
     if count < 0 or count > (end - at) // SMALLEST_RECORD:
         return -1
     base_offset = int(table[BASE_OFFSET, batch])
-    base_sequence = int(table[BASE_SEQUENCE, batch])
     append_time = (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
     base_timestamp = int(table[BASE_TIMESTAMP, batch])
     max_timestamp = int(table[MAX_TIMESTAMP, batch])
     for _ in range(count):
-        longs[RECORD_POSITION, row] = at
         length, at = varint(data, at, end)
         if at < 0 or length < 1 or length > end - at:
             return -1
         record_end = at + length
-        attributes = byte(data, at)
-        ints[RECORD_ATTRIBUTES, row] = attributes - 0x100 if attributes > 0x7F else attributes
         timestamp_delta, at = varlong(data, at + 1, record_end)
         if at < 0:
             return -1
@@ -545,11 +527,6 @@ def decode_batch_records(
             longs[TIMESTAMP, row] = max_timestamp
         else:
             longs[TIMESTAMP, row] = wrap(base_timestamp + timestamp_delta)
-        if base_sequence >= 0:
-            ints[SEQUENCE, row] = add_sequence(base_sequence, offset_delta)
-        else:
-            ints[SEQUENCE, row] = -1
-        ints[BATCH, row] = batch
         length, at = varint(data, at, record_end)
         if at < 0 or length > record_end - at:
             return -1
@@ -565,7 +542,6 @@ def decode_batch_records(
         headers, at = varint(data, at, record_end)
         if at < 0 or headers < 0 or headers > record_end - at:
             return -1
-        longs[HEADERS_POSITION, row] = at
         ints[HEADERS_COUNT, row] = headers
         for _ in range(headers):
             length, at = varint(data, at, record_end)
@@ -585,12 +561,53 @@ def decode_batch_records(
 
 
 @kernel
+def record_positions(data: Any, table: Any, starts: Any, counts: Any, out: Any) -> None:
+    """Where each decoded record begins: with its length or, in magic 0 and 1, its offset."""
+    row = 0
+    for batch in range(len(counts)):
+        at = starts[batch] + 0
+        for _ in range(counts[batch]):
+            out[row] = at
+            if table[MAGIC, batch] < 2:
+                at += LOG_OVERHEAD + int32(data, at + 8)
+            else:
+                length, at = varint(data, at, len(data))
+                at += length
+            row += 1
+
+
+@kernel
+def record_attributes(data: Any, positions: Any, legacy: bool, out: Any) -> None:
+    for row in range(len(positions)):
+        at = positions[row] + 0
+        if legacy:
+            at += 17
+        else:
+            at = varint(data, at, len(data))[1]
+        attributes = byte(data, at)
+        out[row] = attributes - 0x100 if attributes > 0x7F else attributes
+
+
+@kernel
+def headers_position(data: Any, longs: Any, ints: Any, row: int) -> int:
+    """Where the first header of a decoded magic-2 record begins: behind their count."""
+    at = longs[VALUE_POSITION, row] + max(ints[VALUE_LENGTH, row], 0)
+    return varint(data, at, len(data))[1]
+
+
+@kernel
+def headers_positions(data: Any, longs: Any, ints: Any, out: Any) -> None:
+    for row in range(len(out)):
+        out[row] = headers_position(data, longs, ints, row)
+
+
+@kernel
 def decode_headers(data: Any, longs: Any, ints: Any, header_longs: Any, header_ints: Any) -> None:
     """The headers of decoded records, one row each; the records were sound, so these are."""
     row = 0
     end = len(data)
     for record in range(longs.shape[1]):
-        at = longs[HEADERS_POSITION, record] + 0
+        at = headers_position(data, longs, ints, record)
         for _ in range(ints[HEADERS_COUNT, record]):
             length, at = varint(data, at, end)
             header_ints[HEADER_RECORD, row] = record
@@ -619,14 +636,11 @@ def count_entries(data: Any, at: int, end: int) -> int:
 
 
 @kernel
-def decode_message(data: Any, at: int, batch: int, longs: Any, ints: Any, row: int) -> int:
+def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
     """One legacy message into a row: its end, or -1 if its lengths do not fit."""
     end = at + LOG_OVERHEAD + int32(data, at + 8)
-    longs[RECORD_POSITION, row] = at
     longs[OFFSET, row] = int64(data, at)
     magic = data[at + 16]
-    attributes = byte(data, at + 17)
-    ints[RECORD_ATTRIBUTES, row] = attributes - 0x100 if attributes > 0x7F else attributes
     at += 18
     longs[TIMESTAMP, row] = -1
     if magic == 1:
@@ -634,8 +648,6 @@ def decode_message(data: Any, at: int, batch: int, longs: Any, ints: Any, row: i
             return -1
         longs[TIMESTAMP, row] = int64(data, at)
         at += 8
-    ints[SEQUENCE, row] = -1
-    ints[BATCH, row] = batch
     ints[HEADERS_COUNT, row] = 0
     length = int32(data, at)
     at += 4
@@ -650,7 +662,6 @@ def decode_message(data: Any, at: int, batch: int, longs: Any, ints: Any, row: i
         return -1
     longs[VALUE_POSITION, row] = at
     ints[VALUE_LENGTH, row] = max(length, -1)
-    longs[HEADERS_POSITION, row] = at + max(length, 0)
     return end
 
 
@@ -666,7 +677,7 @@ def decode_wrapper(
         magic = data[at + 16]
         if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
             return -1
-        at = decode_message(data, at, batch, longs, ints, row)
+        at = decode_message(data, at, longs, ints, row)
         if at < 0:
             return -1
         if append_time and magic == 1:
@@ -726,7 +737,7 @@ def decode_messages(
             continue
         if (table[ATTRIBUTES, batch] & CODEC_MASK) == 0:
             done = row + 1
-            if decode_message(data, starts[batch] + 0, batch, longs, ints, row) < 0:
+            if decode_message(data, starts[batch] + 0, longs, ints, row) < 0:
                 done = -1
         else:
             done = decode_wrapper(

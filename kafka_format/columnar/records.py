@@ -11,8 +11,9 @@ with position, is in `damage`, worded by the row decoder.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Int32s = npt.NDArray[np.int32]
     Uint8s = npt.NDArray[np.uint8]
+
+_INT32_MAX = 2**31 - 1
 
 ARENA_BYTES = 2 * 1024 * 1024
 
@@ -73,16 +76,18 @@ class _IntField:
 
 
 class RecordColumns:
-    """Records of consecutive batches. `data` and the columns are good until the next are asked."""
+    """Records of consecutive batches. `data` and the columns are good until the next are asked.
 
-    __slots__ = ("_compiled", "batches", "damage", "data", "ints", "longs")
+    What a scan parses is there; what follows from it (`batch`, `sequence`, the places of records
+    and headers) is worked out when it is first asked for.
+    """
 
     def __init__(
         self,
         data: Uint8s,
         batches: BatchColumns,
-        longs: Int64s,
-        ints: Int32s,
+        fields: tuple[Int64s, Int32s],
+        places: tuple[Int64s, Int64s],
         damage: list[Damage],
         *,
         compiled: bool,
@@ -90,37 +95,75 @@ class RecordColumns:
         self.data = data
         self.batches = batches
         self.damage = damage
-        self.longs = longs
-        self.ints = ints
+        self.longs, self.ints = fields
+        self._starts, self._counts = places
         self._compiled = compiled
+        self._kernels = k.load(compiled=compiled)
 
     def __len__(self) -> int:
         return int(self.longs.shape[1])
 
     def __repr__(self) -> str:
-        return (
-            f"RecordColumns({len(self)} records, {len(self.damage)} damaged, of {self.batches!r})"
-        )
+        damaged = len(self.damage)
+        return f"RecordColumns({len(self)} records, {damaged} damaged, of {self.batches!r})"
 
     offset = _LongField(k.OFFSET)
     timestamp = _LongField(k.TIMESTAMP)
     key_position = _LongField(k.KEY_POSITION)
     value_position = _LongField(k.VALUE_POSITION)
-    headers_position = _LongField(k.HEADERS_POSITION)
-    record_position = _LongField(k.RECORD_POSITION)
     key_length = _IntField(k.KEY_LENGTH)
     value_length = _IntField(k.VALUE_LENGTH)
     headers_count = _IntField(k.HEADERS_COUNT)
-    sequence = _IntField(k.SEQUENCE)
-    batch = _IntField(k.BATCH)
-    attributes = _IntField(k.RECORD_ATTRIBUTES)
+
+    @cached_property
+    def batch(self) -> Int64s:
+        """The place of each record's batch among `batches`."""
+        return np.repeat(np.arange(len(self.batches)), np.maximum(self._counts, 0))
+
+    @cached_property
+    def sequence(self) -> Int64s:
+        """As DefaultRecordBatch counts: its ints run over where a damaged delta goes back."""
+        base = self.batches.base_sequence[self.batch]
+        delta = self.offset - self.batches.base_offset[self.batch]
+        sequence = base + delta
+        sequence -= np.where((sequence > _INT32_MAX) | (delta < 0), _INT32_MAX + 1, 0)
+        sequence += np.where(sequence < -_INT32_MAX - 1, 2 * (_INT32_MAX + 1), 0)
+        return np.where(base < 0, -1, sequence)
+
+    @cached_property
+    def record_position(self) -> Int64s:
+        positions = np.empty(len(self), np.int64)
+        table = self.batches.table
+        self._kernels.record_positions(self._bytes, table, self._starts, self._counts, positions)
+        return positions
+
+    @cached_property
+    def attributes(self) -> Int64s:
+        """Of the records themselves: 0, by every writer."""
+        attributes = np.empty(len(self), np.int64)
+        legacy = bool(self.batches.is_legacy[0])
+        self._kernels.record_attributes(self._bytes, self.record_position, legacy, attributes)
+        return attributes
+
+    @cached_property
+    def headers_position(self) -> Int64s:
+        """Where the first header begins, if there is one."""
+        if self.batches.is_legacy[0]:
+            return self.value_position + np.maximum(self.value_length, 0)
+        positions = np.empty(len(self), np.int64)
+        self._kernels.headers_positions(self._bytes, self.longs, self.ints, positions)
+        return positions
+
+    @property
+    def _bytes(self) -> Any:
+        return kernel_bytes(readonly(self.data), compiled=self._compiled)
 
     def headers(self) -> HeaderColumns:
         count = int(self.headers_count.sum())
         longs = np.empty((k.HEADER_LONG_FIELDS, count), np.int64)
         ints = np.empty((k.HEADER_INT_FIELDS, count), np.int32)
-        data = kernel_bytes(self.data, compiled=self._compiled)
-        k.load(compiled=self._compiled).decode_headers(data, self.longs, self.ints, longs, ints)
+        if count:
+            self._kernels.decode_headers(self._bytes, self.longs, self.ints, longs, ints)
         return HeaderColumns(
             ints[k.HEADER_RECORD],
             longs[k.HEADER_KEY_POSITION],
@@ -130,12 +173,12 @@ class RecordColumns:
         )
 
     def key(self, row: int) -> bytes | None:
-        return self._bytes(int(self.key_position[row]), int(self.key_length[row]))
+        return self._slice(int(self.key_position[row]), int(self.key_length[row]))
 
     def value(self, row: int) -> bytes | None:
-        return self._bytes(int(self.value_position[row]), int(self.value_length[row]))
+        return self._slice(int(self.value_position[row]), int(self.value_length[row]))
 
-    def _bytes(self, position: int, length: int) -> bytes | None:
+    def _slice(self, position: int, length: int) -> bytes | None:
         return None if length < 0 else self.data[position : position + length].tobytes()
 
 
@@ -326,9 +369,9 @@ class RecordScan:
             for batch in sorted(damage)
             if which.start <= batch < which.stop
         ]
-        return RecordColumns(
-            data, batches, longs[:, :rows], ints[:, :rows], found, compiled=self.compiled
-        )
+        # In one piece, as kernels want it; where nothing is damaged, it is.
+        fields = (np.ascontiguousarray(longs[:, :rows]), np.ascontiguousarray(ints[:, :rows]))
+        return RecordColumns(data, batches, fields, (starts, counts), found, compiled=self.compiled)
 
     def _ask_row_decoder(self, run: Piece, batch: int) -> FormatError:
         """What the row decoder says about a batch that a kernel refused."""
