@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from kafka_format.primitives import Buffer
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 2 * 1024 * 1024
 _PAGE = mmap.PAGESIZE
 
 
