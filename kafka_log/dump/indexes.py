@@ -247,15 +247,21 @@ def _check_time_entry(
     timestamp, offset = entry
     batches = log.batches_from(min(positions.before(offset), log.size))
     batch = next((each for each in batches if each.header.last_offset >= offset), None)
-    if batch is None or batch.header.last_offset != offset:
-        found = _NO_OFFSET if batch is None else batch.header.last_offset
-        report.offset_not_found(file.path, offset, found)
+    if batch is None:
+        report.offset_not_found(file.path, offset, _NO_OFFSET, is_damage=True)
         return
     try:
-        largest = max([_NO_TIMESTAMP, *(record.timestamp for record in batch.records())])
+        times = {record.offset: record.timestamp for record in batch.records()}
     except FormatError as error:
         report.found(error)
         return
+    if batch.header.last_offset != offset:
+        # Up to 3.x an entry named the record itself. The original complains of those, too.
+        is_right = times.get(offset) == timestamp
+        last_offset = batch.header.last_offset
+        report.offset_not_found(file.path, offset, last_offset, is_damage=not is_right)
+        return
+    largest = max([_NO_TIMESTAMP, *times.values()])
     if largest != timestamp:
         report.timestamp_mismatch(file.path, timestamp, largest)
     if previous >= timestamp:

@@ -99,9 +99,13 @@ class Report:
             previous_index_timestamp=previous,
         )
 
-    def offset_not_found(self, path: str, index_offset: int, log_offset: int) -> None:
-        self.is_damaged = True
+    def offset_not_found(
+        self, path: str, index_offset: int, log_offset: int, *, is_damage: bool
+    ) -> None:
         self._offsets_not_found.setdefault(path, []).append((index_offset, log_offset))
+        if not is_damage:
+            return
+        self.is_damaged = True
         self._row(
             path,
             "offset_not_found",
