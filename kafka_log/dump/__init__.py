@@ -91,6 +91,9 @@ def dump_file(
 ) -> None:
     file = file._replace(path=_java_path(file.path), name=_name_of(file))
     kind = file.name.kind
+    if not Path(file.path).is_file():  # opening a pipe would wait for its writer
+        report.unreadable(file.path, "not a regular file")
+        return
     _announce(file, options, output)
     if kind in _LOGS:
         from kafka_log.dump.logs import dump_log

@@ -31,8 +31,7 @@ class Output:
             self._stream.write(data)
 
     def text(self, text: str) -> None:
-        # Names that are not UTF-8 come back as the bytes they were.
-        self.write(text.encode("utf-8", "surrogateescape"))
+        self.write(encoded(text))
 
     def flush(self) -> None:
         self._hand_on()
@@ -153,7 +152,18 @@ class Report:
 
 
 def json_line(row: Mapping[str, object]) -> str:
-    return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
+    line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+    if any("\ud800" <= character <= "\udfff" for character in line):  # half a character
+        line = json.dumps(row, separators=(",", ":"))
+    return f"{line}\n"
+
+
+def encoded(text: str) -> bytes:
+    """Names that are not UTF-8 become the bytes they were; half a character a "?", as in Java."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
 
 
 def absolute(path: str) -> str:
@@ -162,4 +172,4 @@ def absolute(path: str) -> str:
 
 
 def printable(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return encoded(text).decode("utf-8", "replace")

@@ -1,5 +1,6 @@
 """The command line of `dump`: exit codes, usage, streams, speed of start; what --help promises."""
 
+import io
 import json
 import os
 import re
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs import cli
+from jobs import cli, dump
 from jobs.dump import _parser
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
+from kafka_log.directory import FoundFile
+from kafka_log.names import parse_directory_name, parse_file_name
 from tests.kafka_log.dump.comparison import run
 
 ROOT = Path(__file__).parents[2]
@@ -89,17 +92,17 @@ def test_paths_stand_before_behind_and_between_flags_or_in_files(log: Path) -> N
 
 def test_a_reader_that_leaves_early_is_no_error(log: Path) -> None:
     log.write_bytes(log.read_bytes() * 200)
-    dump = subprocess.Popen(
+    process = subprocess.Popen(
         [*COMMAND, "dump", str(log), "--print-data-log"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,
     )
-    assert dump.stdout.readline() == f"Dumping {log}\n".encode()
-    dump.stdout.close()
-    said = dump.stderr.read()
-    dump.stderr.close()
-    assert dump.wait(timeout=60) == 0
+    assert process.stdout.readline() == f"Dumping {log}\n".encode()
+    process.stdout.close()
+    said = process.stderr.read()
+    process.stderr.close()
+    assert process.wait(timeout=60) == 0
     assert b"Traceback" not in said
     assert b"Broken" not in said
 
@@ -195,3 +198,26 @@ def test_an_unknown_verb_ends_with_2_and_the_nearest_name() -> None:
     done = shell("dmup")
     assert done.returncode == 2
     assert b"unknown verb dmup: did you mean dump?" in done.stderr
+
+
+def test_progress_is_shown_on_a_terminal_and_for_large_input_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    small = FoundFile("x.log", parse_file_name("x.log"), parse_directory_name("t-0"), 1000)
+    large = small._replace(size=2**30)
+    assert dump._progress([large]) is None
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert dump._progress([small]) is None
+    show = dump._progress([large])
+    for position in (0, 1, 2**29, 2**30):
+        show(position)
+    assert [*filter(None, terminal.getvalue().split("\r"))] == [
+        "  0 % of 1024 MiB",
+        " 50 % of 1024 MiB",
+        "100 % of 1024 MiB\n",
+    ]

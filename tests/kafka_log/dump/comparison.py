@@ -39,7 +39,7 @@ def run(*argv: object, engine: str = "auto") -> Dumped:
             job, "_options", lambda words: dataclasses.replace(options(words), engine=engine)
         )
         code = job.main([str(word) for word in argv])
-    return Dumped(code, out.buffer.getvalue().decode("utf-8"), err.getvalue())
+    return Dumped(code, out.buffer.getvalue().decode("utf-8", "replace"), err.getvalue())
 
 
 def reports(stderr: str) -> dict[str, list[str]]:

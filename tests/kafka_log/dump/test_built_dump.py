@@ -1,13 +1,15 @@
 """Logs that Kafka's classes wrote for the occasion: codecs, magics, control records, odd bytes."""
 
 import random
+import struct
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_format.batch import assemble, decode_batch
+from kafka_format.batch import assemble, decode_batch, encode_batch
+from kafka_format.record import SimpleRecord
 from tests.kafka_log.dump.comparison import ENGINES, assert_same, run
 from tests.oracle.client import Oracle, record, unb64
 from tests.oracle.logs import LogPlan
@@ -184,6 +186,25 @@ def test_markers_between_records(oracle: Oracle, tmp_path: Path, engine: str) ->
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_control_records_of_other_versions_and_types(
+    oracle: Oracle, tmp_path: Path, engine: str
+) -> None:
+    keys = [struct.pack(">hh", *each) for each in ((0, 42), (0, -1), (3, 1), (1, 0))]
+    marker = struct.pack(">hi", 0, 8)
+    values = [marker, b"", struct.pack(">hi", 2, 9) + b"more", marker]
+    batches = [
+        encode_batch([SimpleRecord(5, key + b"more", value)], is_control=True)
+        for key, value in zip(keys, values, strict=True)
+    ]
+    path = write_log(tmp_path / "t-0", *batches)
+    for flags in FLAGS:
+        assert_same(oracle, [path], *flags, engine=engine)
+    rows = run(path, "--print-data-log", "--format", "json", engine=engine).of_kind("record")
+    assert [row["control_type"] for row in rows] == [42, -1, "COMMIT", "ABORT"]
+    assert rows[2]["control"] == {"coordinatorEpoch": 9}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_number_decoders(oracle: Oracle, tmp_path: Path, engine: str) -> None:
     numbers = [0, 1, -1, 2**31 - 1, -(2**31)]
     records = [
@@ -266,3 +287,34 @@ def test_json_batches_tell_what_kafka_reads(oracle: Oracle, tmp_path: Path, engi
         assert row["producer_id"] == batch["producer_id"]
         assert row["crc"] == row["computed_crc"] == batch["checksum"]
         assert row["is_valid"] is True
+
+
+def test_decoders_meet_records_that_are_not_theirs(oracle: Oracle, tmp_path: Path) -> None:
+    odd = [each for each in odd_records(4) if each["key"] is not None]
+    path = write_log(tmp_path / "t-0", oracle.build_batch(records=odd))
+    for decoder in ("offsets", "transaction-log", "share-group-state", "cluster-metadata"):
+        assert_same(oracle, [path], f"--{decoder}-decoder")
+    assert_same(oracle, [path], "--remote-log-metadata-decoder")
+
+
+def test_a_record_without_a_key_is_a_finding_to_a_decoder_that_needs_one(tmp_path: Path) -> None:
+    path = write_log(tmp_path / "t-0", encode_batch([SimpleRecord(1, None, b"v")]))
+    dumped = run(path, "--offsets-decoder")
+    assert dumped.code == 1
+    assert f"{path}@0: found no key at offset 0, expected a key of __consumer_offsets" in (
+        dumped.stderr
+    )
+
+
+def test_remote_log_metadata_is_json_in_json(oracle: Oracle, tmp_path: Path) -> None:
+    examples = [
+        each
+        for each in oracle.random_messages(3, set="remote")
+        if each.name.startswith("RemoteLogSegmentMetadata")
+    ]
+    records = [record(1, None, each.stored) for each in examples]
+    path = write_log(tmp_path / "__remote_log_metadata-0", oracle.build_batch(records=records))
+    rows = run(path, "--print-data-log", "--format", "json").of_kind("record")
+    assert len(rows) == len(examples) > 0
+    for row, each in zip(rows, examples, strict=True):
+        assert row["decoded_value"]["data"] == each.data

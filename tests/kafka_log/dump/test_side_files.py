@@ -1,5 +1,6 @@
 """Side files: literal contents, literal lines."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,29 @@ def test_files_that_the_original_ignores(tmp_path: Path, name: str) -> None:
     assert len(found) == len(rows)
     for row, expected in zip(found, rows, strict=True):
         assert expected.items() <= row.items()
+
+
+def test_half_a_character_is_escaped_in_json_and_a_question_mark_in_text(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_bytes(b"version=0\ncluster.id=a\\ud83d\n")
+    assert "cluster.id: a?\n" in run(path).stdout
+    assert run(path, "--format", "json").of_kind("meta_property")[1]["value"] == "a\ud83d"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    os.mkfifo(path)
+    dumped = run(path)
+    assert (dumped.code, dumped.stdout) == (3, "")
+    assert "not a regular file" in dumped.stderr
+
+
+def test_a_name_that_is_no_utf8_is_dumped(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"t\xff-0")
+    path.mkdir()
+    (path / "leader-epoch-checkpoint").write_bytes(b"0\n1\n7 42\n")
+    assert run(path).code == 0
+    assert run(path, "--format", "json").of_kind("leader_epoch")[0]["epoch"] == 7
 
 
 def test_the_marker_of_old_brokers_is_empty(tmp_path: Path) -> None:
