@@ -481,6 +481,7 @@ _per_thread = threading.local()  # a zstd context used by two threads corrupts b
 class _ZstdFrame(NamedTuple):
     end: int
     largest_content: int  # what its blocks can hold at most
+    content_size: int = 0  # what it says itself, if it does
 
 
 def _compress_zstd(data: Buffer, level: int) -> bytes:
@@ -514,6 +515,8 @@ def _zstd_content(data: memoryview, start: int, frame: _ZstdFrame, limit: int) -
     decompressor = getattr(_per_thread, "zstd", None)
     if decompressor is None:
         decompressor = _per_thread.zstd = zstandard.ZstdDecompressor()
+    if frame.content_size > limit:
+        raise _TooLargeError(start)  # zstandard makes room for what a frame says, not as asked
     capacity = min(frame.largest_content, limit + 1)
     try:
         content: bytes = decompressor.decompress(data[start : frame.end], max_output_size=capacity)
@@ -555,7 +558,7 @@ def _zstd_frame(data: memoryview, start: int) -> _ZstdFrame:
         _truncated(start, f"{len(data) - start} bytes", f"a zstd frame of {position - start}")
     if content_size is not None and content_size > largest:
         _corrupt(start, f"zstd content size {content_size}", f"at most {largest} in these blocks")
-    return _ZstdFrame(position + checksum_size, largest)
+    return _ZstdFrame(position + checksum_size, largest, content_size or 0)
 
 
 def _zstd_frame_header(data: memoryview, start: int) -> tuple[int, int | None, int]:

@@ -115,11 +115,13 @@ class LogFile:
         return SegmentEnd(position, "corrupt_batch", error)
 
     def _is_zero_from(self, position: int) -> bool:
+        size = _PREFIX.size  # a little at first: a log may have many places where one has to look
         while position < self.limit:
-            chunk = bytes(self._source.read(position, min(_CHUNK, self.limit - position)))
+            chunk = bytes(self._source.read(position, min(size, self.limit - position)))
             if not chunk or chunk.count(0) < len(chunk):
                 return False
             position += len(chunk)
+            size = min(size * 8, _CHUNK)
         return True
 
     def _truncated(self, position: int, expected: str) -> TruncatedError:

@@ -344,6 +344,20 @@ def test_a_bomb_is_refused_in_the_memory_of_its_limit(codec: Codec) -> None:
     assert peak < limit + MIB
 
 
+def test_a_zstd_bomb_that_says_how_large_it_is_is_refused_before_it_grows() -> None:
+    size = 64 * MIB
+    frame = bytes.fromhex("28b52ffd a0") + size.to_bytes(4, "little") + zstd_bomb(512)[6:]
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptError, match=f"at most {MIB} bytes"):
+            decompress(Codec.ZSTD, frame, limit=MIB)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < MIB
+    assert decompress(Codec.ZSTD, frame, limit=size) == bytes(size)
+
+
 @pytest.mark.parametrize(
     ("codec", "stream"),
     [
