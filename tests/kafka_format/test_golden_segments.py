@@ -14,6 +14,8 @@ from tests.oracle.client import Oracle, b64
 
 PACKS = golden.names()
 NOT_JAVA = ("librdkafka", "kafka-python")  # their codecs make other streams of the same records
+# lz4-java and snappy-java of 2016 chose other matches than those of today.
+OLD_LIBRARIES = {"legacy-0.10.2.2": {Codec.LZ4, Codec.SNAPPY}}
 
 
 def segments(name: str) -> list[Path]:
@@ -39,6 +41,7 @@ def test_every_batch_is_valid_and_written_again_byte_for_byte(name: str) -> None
         for batch in batches(path):
             batch.ensure_valid()
             is_foreign = any(client in path.parent.name for client in NOT_JAVA)
+            is_foreign |= batch.header.codec in OLD_LIBRARIES.get(name, ())
             if not is_foreign or batch.header.codec is Codec.NONE:
                 assert batch.encode() == bytes(batch.raw), batch
             seen += 1
