@@ -14,7 +14,7 @@ from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import Header, SimpleRecord, TimestampType, encode_records
 from tests import golden, strategies
-from tests.kafka_format.columnar.agreement import assert_agreement
+from tests.kafka_format.columnar.agreement import assert_agreement, told
 
 MODES = [pytest.param(True, id="compiled"), pytest.param(False, id="plain")]
 LEGACY_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
@@ -149,6 +149,44 @@ def test_every_segment_of_every_golden_directory_decodes_alike(compiled):
         if not compiled and len(segment) > 30_000:
             continue  # the plain kernels are slow, and the small ones hold every kind
         assert_agreement(segment, compiled=compiled, chunk_bytes=1 << 16)
+
+
+OLD = {
+    "codecs": ("none", "gzip", "snappy", "lz4"),
+    "idempotent_producers": 0,
+    "transactional_producers": 0,
+    "open_transactions": 0,
+}
+PLANS = {
+    "everything": {},
+    "append time": {"timestamp_type": "LogAppendTime"},
+    "gaps": {"gaps": True},
+    "large batches": {
+        "batches": 40,
+        "records_per_batch": 60,
+        "value_size": 2000,
+        "config": {"segment.bytes": 1 << 20},
+    },
+    "crash": {"close": "crash"},
+    "magic 0": {"magic": 0, **OLD},
+    "magic 1": {"magic": 1, **OLD},
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_directories_that_kafkas_log_wrote_hold_what_was_drawn(name, oracle, tmp_path):
+    """The expectation was drawn before a byte was written; the row decoder agrees besides."""
+    plan = {"headers": "magic" not in PLANS[name], **PLANS[name]}
+    built = oracle.build_log(tmp_path / "orders-0", seed=len(name), **plan)
+    found = []
+    for path in sorted((tmp_path / "orders-0").glob("*.log")):
+        segment = path.read_bytes()
+        assert_agreement(segment, compiled=True, chunk_bytes=1 << 16)
+        for columns in RecordScan(segment):
+            found += [record for _, records in told(columns) for record in records]
+    assert [record[:6] for record in found] == [
+        (r.offset, r.timestamp, r.key, r.value, r.headers, r.sequence) for r in built.records
+    ]
 
 
 def test_without_numba_the_plain_kernels_are_chosen(monkeypatch):
