@@ -223,18 +223,23 @@ def _gzip_body(data: memoryview, start: int) -> int:
     position = start + len(_GZIP_HEADER)
     if flags & _GZIP_FEXTRA:
         position += 2 + int.from_bytes(data[position : position + 2], "little")
+        _check_gzip_header(data, start, position)
     for flag in (_GZIP_FNAME, _GZIP_FCOMMENT):
         if flags & flag:
             position = _after_zero(data, position)
     if flags & _GZIP_FHCRC:
+        _check_gzip_header(data, start, position + 2)
         stored = int.from_bytes(data[position : position + 2], "little")
         computed = zlib.crc32(data[start:position]) & 0xFFFF
         if stored != computed:
             _corrupt(position, f"gzip header crc {stored:#06x}", f"{computed:#06x}")
         position += 2
-    if position > len(data):
-        _truncated(start, f"{len(data) - start} bytes of a gzip header", f"{position - start}")
     return position
+
+
+def _check_gzip_header(data: memoryview, start: int, end: int) -> None:
+    if end > len(data):
+        _truncated(start, f"{len(data) - start} bytes of a gzip header", f"{end - start}")
 
 
 def _after_zero(data: memoryview, start: int) -> int:

@@ -163,6 +163,8 @@ BROKEN = {  # hex, codec, position of the error
     "gzip, wrong size": ("1f8b080000000000 00ff 4b4c4a0600 c2412435 04000000", 1, 15),
     "gzip, name without end": ("1f8b080800000000 00ff 6e6f", 1, 10),
     "gzip, extra field cut off": ("1f8b080400000000 00ff ff00 00", 1, 0),
+    "gzip, extra field cut off before a name": ("1f8b080c00000000 00ff ffff 00", 1, 0),
+    "gzip, header crc cut off": ("1f8b080200000000 00ff 00", 1, 0),
     "gzip, wrong header crc": ("1f8b080200000000 00ff 0000 4b4c4a0600 c2412435 03000000", 1, 10),
     "snappy, nothing": ("", 2, 0),
     "snappy, no length": ("ff", 2, 0),

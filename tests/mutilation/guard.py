@@ -3,10 +3,12 @@
 import contextlib
 import faulthandler
 import os
+import resource
 import signal
 import sys
 import tracemalloc
 from collections.abc import Iterator
+from pathlib import Path
 
 SECONDS = 20.0
 """Far more than any case needs: the machine may be busy, a hang is for ever."""
@@ -60,3 +62,21 @@ def memory_limit(what: object, mebibytes: float = MEBIBYTES) -> Iterator[None]:
             tracemalloc.stop()
     grown = (peak - before) / 2**20
     assert grown < mebibytes, f"{what}: {grown:.1f} MiB at once, at most {mebibytes} expected"
+
+
+@contextlib.contextmanager
+def resident_limit(what: object, mebibytes: float = 2 * MEBIBYTES) -> Iterator[None]:
+    """The peak of the whole process, beyond what it held before: libraries and kernels included."""
+    if sys.platform == "linux":
+        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    before = _peak()
+    yield
+    grown = (_peak() - before) / 2**20
+    assert grown < mebibytes, f"{what}: {grown:.1f} MiB more, at most {mebibytes} expected"
+
+
+def _peak() -> int:
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
