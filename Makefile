@@ -13,14 +13,15 @@ help:  ## list the targets
 
 setup: $(STAMP)  ## prepare .venv with everything: runtime, tests, developer tools
 
-# uv is taken from the path, else from PyPI into .venv; nothing is installed outside it.
+# uv is taken from the path, else from PyPI into .venv; nothing is installed outside it. Byte code is
+# compiled here, once: where Python may not write it, importing numba would take three times as long.
 $(STAMP): constraints.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or newer is needed: install it, or name it with make PYTHON=..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@command -v uv >/dev/null || test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
 	@PATH="$(CURDIR)/$(BIN):$$PATH"; \
-	  uv pip install --quiet --python $(BIN)/python --require-hashes -r constraints.txt && \
+	  uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r constraints.txt && \
 	  uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 

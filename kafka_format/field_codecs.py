@@ -7,7 +7,6 @@ that Kafka's own reader throws on the same bytes, for those who print what Kafka
 from __future__ import annotations
 
 import base64
-import re
 import struct
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -20,7 +19,7 @@ from kafka_format.errors import (
     MalformedRecordError,
     TruncatedError,
 )
-from kafka_format.java_text import parse_uuid, uuid_text
+from kafka_format.java_text import decode_utf8, parse_uuid, uuid_text
 from kafka_format.primitives import read_unsigned_varint, write_unsigned_varint
 
 if TYPE_CHECKING:
@@ -378,13 +377,6 @@ def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-_JAVA_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-
-
 def java_string(text: str) -> str:
-    """The string as Java has it: what is not UTF-8 became U+FFFD, one for each ill-formed piece.
-
-    Python agrees on the pieces but for encoded surrogates, which are one piece in Java.
-    """
-    raw = encode_text(text)
-    return _JAVA_SURROGATE.sub(b"\xef\xbf\xbd", raw).decode("utf-8", "replace")
+    """The string as Java has it: what is not UTF-8 became U+FFFD."""
+    return decode_utf8(encode_text(text))

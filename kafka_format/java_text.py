@@ -1,4 +1,4 @@
-"""What Java makes of text: lines, splitting, integers, and Kafka's way to write a UUID.
+"""What Java makes of text: lines, splitting, integers, bytes, and Kafka's way to write a UUID.
 
 Brokers read their text files with java.io.BufferedReader, java.util.regex and Integer.parseInt, and
 these accept more than Kafka ever writes. To judge a file as a broker would, we accept the same:
@@ -9,6 +9,8 @@ these accept more than Kafka ever writes. To judge a file as a broker would, we 
                 underscores; leading zeros without limit; then the range is checked
     UUID        22 characters of URL-safe base64, with or without `==`; the four bits that the last
                 character has too many are ignored
+    UTF-8       malformed bytes become U+FFFD in the portions that Python finds too, but of an
+                encoded surrogate (ED A0..BF, and a third byte if it fits) Java makes one U+FFFD
 
 Digits of any script are not idle: java.text.NumberFormat writes file names in the digits of the
 broker's locale. Java looks at UTF-16 units, so digits beyond the first plane (U+1D7D3) are none.
@@ -30,6 +32,18 @@ _LAST_OF_FIRST_PLANE = "\uffff"
 _INT64_DIGITS = 19
 
 ZERO_UUID = uuid.UUID(int=0)
+
+
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\ufffd".encode()
+
+
+def decode_utf8(data: bytes) -> str:
+    """As `new String(bytes, UTF_8)`: whatever the bytes, a text."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(_REPLACEMENT, data).decode("utf-8", "replace")
 
 
 class Line(NamedTuple):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from kafka_format.columnar import kernels as k
-from kafka_format.columnar.window import CHUNK_BYTES, Window
+from kafka_format.columnar.window import CHUNK_BYTES, Field, Window
 from kafka_format.errors import MEMORY
 from kafka_format.log_file import LogFile, SegmentEnd
 
@@ -32,17 +32,6 @@ _LARGE_BATCH = 32 * 1024
 _SMALL_READ = 4 * 1024
 
 
-class _Field:
-    """A row of the header table, under its name."""
-
-    def __init__(self, row: int) -> None:
-        self._row = row
-
-    def __get__(self, columns: BatchColumns, owner: type) -> Int64s:
-        field: Int64s = columns.table[self._row]
-        return field
-
-
 class BatchColumns:
     """Headers of consecutive batches, a column a field, under Kafka's names.
 
@@ -50,15 +39,13 @@ class BatchColumns:
     `max_timestamp` its own, and what the format lacks is -1.
     """
 
-    __slots__ = ("_table", "computed_crc", "path")
-
     def __init__(self, table: Int64s, *, path: str, computed_crc: Int64s | None = None) -> None:
-        self._table = table
+        self.table = table  # all fields, as the kernels take them
         self.path = path
         self.computed_crc = computed_crc
 
     def __len__(self) -> int:
-        return int(self._table.shape[1])
+        return int(self.table.shape[1])
 
     def __repr__(self) -> str:
         if not len(self):
@@ -69,27 +56,22 @@ class BatchColumns:
     def __getitem__(self, which: slice) -> BatchColumns:
         """Some of the batches, as a table of their own: kernels want it in one piece."""
         crc = None if self.computed_crc is None else self.computed_crc[which]
-        return BatchColumns(self._table[:, which].copy(), path=self.path, computed_crc=crc)
+        return BatchColumns(self.table[:, which].copy(), path=self.path, computed_crc=crc)
 
-    @property
-    def table(self) -> Int64s:
-        """All fields, as the kernels take them."""
-        return self._table
-
-    position = _Field(k.POSITION)
-    base_offset = _Field(k.BASE_OFFSET)
-    size_in_bytes = _Field(k.SIZE_IN_BYTES)
-    partition_leader_epoch = _Field(k.PARTITION_LEADER_EPOCH)
-    magic = _Field(k.MAGIC)
-    crc = _Field(k.CRC)
-    attributes = _Field(k.ATTRIBUTES)
-    last_offset_delta = _Field(k.LAST_OFFSET_DELTA)
-    base_timestamp = _Field(k.BASE_TIMESTAMP)
-    max_timestamp = _Field(k.MAX_TIMESTAMP)
-    producer_id = _Field(k.PRODUCER_ID)
-    producer_epoch = _Field(k.PRODUCER_EPOCH)
-    base_sequence = _Field(k.BASE_SEQUENCE)
-    record_count = _Field(k.RECORD_COUNT)
+    position = Field[np.int64]("table", k.POSITION)
+    base_offset = Field[np.int64]("table", k.BASE_OFFSET)
+    size_in_bytes = Field[np.int64]("table", k.SIZE_IN_BYTES)
+    partition_leader_epoch = Field[np.int64]("table", k.PARTITION_LEADER_EPOCH)
+    magic = Field[np.int64]("table", k.MAGIC)
+    crc = Field[np.int64]("table", k.CRC)
+    attributes = Field[np.int64]("table", k.ATTRIBUTES)
+    last_offset_delta = Field[np.int64]("table", k.LAST_OFFSET_DELTA)
+    base_timestamp = Field[np.int64]("table", k.BASE_TIMESTAMP)
+    max_timestamp = Field[np.int64]("table", k.MAX_TIMESTAMP)
+    producer_id = Field[np.int64]("table", k.PRODUCER_ID)
+    producer_epoch = Field[np.int64]("table", k.PRODUCER_EPOCH)
+    base_sequence = Field[np.int64]("table", k.BASE_SEQUENCE)
+    record_count = Field[np.int64]("table", k.RECORD_COUNT)
 
     @property
     def codec(self) -> Int64s:

@@ -94,14 +94,8 @@ LOG_APPEND_TIME = 8
 
 _KERNELS: list[FunctionType] = []
 
-# What a kernel links to; where it cannot be linked, the kernel runs as plain Python.
-_NEEDS = {
-    "checksum_batch": "crc32c_range",
-    "checksum_batches": "crc32c_range",
-    "verify_and_decode": "crc32c_range",
-    "unpack_lz4": "lz4_block",
-    "unpack_batches": "lz4_block",
-}
+# Where lz4 cannot be linked, these run as plain Python over its package.
+_NEEDS_LZ4 = {"unpack_lz4", "unpack_batches"}
 
 
 def kernel(function: F) -> F:
@@ -121,7 +115,7 @@ def load(*, compiled: bool) -> SimpleNamespace:
     # Compiled integers wrap by themselves, so there the step is left out.
     names = {**globals(), **linked, "wrap": numba.njit(_as_is, cache=True, inline="always")}
     for function in _KERNELS:
-        if _NEEDS.get(function.__name__, "wrap") in {*linked, "wrap"}:
+        if "lz4_block" in linked or function.__name__ not in _NEEDS_LZ4:
             twin = FunctionType(function.__code__, names, function.__name__)
             twin.__module__ = __name__
             names[function.__name__] = numba.njit(twin, cache=True, nogil=True)
@@ -428,61 +422,32 @@ def unpack_batches(
 @kernel
 def decode_records(
     data: Any,
-    table: Any,
-    starts: Any,
-    ends: Any,
-    first: int,
-    last: int,
-    longs: Any,
-    ints: Any,
-    counts: Any,
-    row: int,
-) -> tuple[int, int]:
-    """The records of magic-2 batches first..last, whose plain payloads lie in `data`.
-
-    `counts[batch]` becomes the number of its records, or -1 where the batch is not sound (then it
-    has no rows). A start below 0 passes over a batch. Returns the next free row, and how many
-    batches were not sound.
-    """
-    damaged = 0
-    for batch in range(first, last):
-        if starts[batch] < 0:
-            continue
-        done = decode_batch_records(
-            data, table, starts[batch] + 0, ends[batch] + 0, batch, longs, ints, row
-        )
-        if done < 0:
-            counts[batch] = -1
-            damaged += 1
-        else:
-            counts[batch] = done - row
-            row = done
-    return row, damaged
-
-
-@kernel
-def verify_and_decode(
-    data: Any,
     base: int,
     table: Any,
     starts: Any,
     ends: Any,
     crc: Any,
+    verify: bool,
     refuse_invalid: bool,
     longs: Any,
     ints: Any,
     counts: Any,
 ) -> tuple[int, int]:
-    """checksum_batches and decode_records in one pass, while the batch is in the nearest cache.
+    """The records of magic-2 batches whose plain payloads lie in `data`.
 
-    For plain batches of magic 2. A wrong checksum counts as not sound if `refuse_invalid`.
+    With `verify`, `data` is the file from `base` on, and each batch's checksum goes into `crc`
+    just before it is decoded, so that it is in the nearest cache. `counts[batch]` becomes the
+    number of its records, or -1 where the batch is not sound (then it has no rows); a wrong
+    checksum counts as that if `refuse_invalid`. A start below 0 passes over a batch. Returns how
+    many rows there are, and how many batches were not sound.
     """
     row = 0
     damaged = 0
     for batch in range(table.shape[1]):
-        crc[batch] = checksum_batch(data, base, table, batch)
         done = row
-        if refuse_invalid and crc[batch] != table[CRC, batch]:
+        if verify:
+            crc[batch] = checksum_batch(data, base, table, batch)
+        if verify and refuse_invalid and crc[batch] != table[CRC, batch]:
             done = -1
         elif starts[batch] >= 0:
             done = decode_batch_records(
@@ -696,53 +661,38 @@ def decode_wrapper(
 
 
 @kernel
-def count_messages(
-    data: Any, table: Any, starts: Any, ends: Any, first: int, last: int, counts: Any
-) -> int:
-    """How many records legacy batches first..last hold: 1, or as many as lie in a wrapper."""
+def count_messages(data: Any, table: Any, starts: Any, ends: Any, counts: Any) -> int:
+    """How many records legacy batches hold: 1, or as many as lie in a wrapper; -1 for damage."""
     total = 0
-    for batch in range(first, last):
+    for batch in range(table.shape[1]):
         counts[batch] = 0
         if starts[batch] < 0:
             continue
-        if (table[ATTRIBUTES, batch] & CODEC_MASK) == 0:
-            counts[batch] = 1
-        else:
+        counts[batch] = 1
+        if (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
             counts[batch] = count_entries(data, starts[batch] + 0, ends[batch] + 0)
-        if counts[batch] > 0:
-            total += counts[batch]
+        total += max(counts[batch], 0)
     return total
 
 
 @kernel
 def decode_messages(
-    data: Any,
-    table: Any,
-    starts: Any,
-    ends: Any,  # noqa: ARG001  # called as decode_records is
-    first: int,
-    last: int,
-    longs: Any,
-    ints: Any,
-    counts: Any,
-    row: int,
+    data: Any, table: Any, starts: Any, longs: Any, ints: Any, counts: Any
 ) -> tuple[int, int]:
-    """As decode_records, for magic 0 and 1: `counts` comes in as count_messages left it."""
+    """As decode_records, for magic 0 and 1; `counts` comes in as count_messages left it."""
+    row = 0
     damaged = 0
-    for batch in range(first, last):
+    for batch in range(table.shape[1]):
         if starts[batch] < 0:
             continue
+        done = row + 1
         if counts[batch] < 0:
-            damaged += 1
-            continue
-        if (table[ATTRIBUTES, batch] & CODEC_MASK) == 0:
-            done = row + 1
-            if decode_message(data, starts[batch] + 0, longs, ints, row) < 0:
-                done = -1
-        else:
-            done = decode_wrapper(
-                data, starts[batch] + 0, counts[batch] + 0, table, batch, longs, ints, row
-            )
+            done = -1
+        elif (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
+            at, count = starts[batch] + 0, counts[batch] + 0
+            done = decode_wrapper(data, at, count, table, batch, longs, ints, row)
+        elif decode_message(data, starts[batch] + 0, longs, ints, row) < 0:
+            done = -1
         if done < 0:
             counts[batch] = -1
             damaged += 1

@@ -3,8 +3,7 @@
 crc32c and lz4 are dependencies anyway, and their extension modules export the C functions they
 wrap. numba links against them by name, so that compiled kernels stay cacheable on disk. Each is
 tried on a known answer before it is used: where a build hides the symbol, or it means something
-else there, the kernels that need it stay plain Python over the same library, batch by batch, with
-the same result.
+else there, CRC-32C goes through tables, and lz4 through the same library batch by batch.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-_CRC_SYMBOLS = ("_crc32c_hw_adler", "_crc32c_hw_arm64", "_crc32c_sw_slicing_by_8")
+_CRC_SYMBOLS = ("_crc32c_hw_adler", "_crc32c_hw_arm64")
+_CRC32, _CRC32C = 0xEDB8_8320, 0x82F6_3B78  # polynomials, bits reversed
 _LZ4_SYMBOL = "LZ4_decompress_safe"
 _CRC_CHECK = (b"123456789", 0xE306_9283)  # the check value that every catalogue of CRCs lists
 _LZ4_CHECK = (b"\x1fa\x01\x00\x0b\x50aaaaa", b"a" * 36)  # a literal, a match of 30, five literals
@@ -66,8 +66,8 @@ def _lz4_block(  # pragma: no cover  # runs compiled
     )
 
 
-def _crc32_range(data: Any, start: int, end: int) -> int:  # pragma: no cover  # runs compiled
-    """Eight bytes a step through eight tables; no wheel exports zlib's own."""
+def _crc_range(data: Any, start: int, end: int) -> int:  # pragma: no cover  # runs compiled
+    """Eight bytes a step through eight tables, which decide which CRC it is."""
     crc = np.uint32(0xFFFF_FFFF)
     at = start
     while end - at >= 8:
@@ -91,13 +91,13 @@ def _crc32_range(data: Any, start: int, end: int) -> int:  # pragma: no cover  #
     return np.int64(crc ^ np.uint32(0xFFFF_FFFF))  # type: ignore[return-value]
 
 
-def _crc32_tables() -> npt.NDArray[np.uint32]:
+def _crc_tables(polynomial: int) -> npt.NDArray[np.uint32]:
     """Row n: what a byte does to the checksum n bytes later."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         crc = byte
         for _ in range(8):
-            crc = crc >> 1 ^ (0xEDB8_8320 if crc & 1 else 0)
+            crc = crc >> 1 ^ (polynomial if crc & 1 else 0)
         tables[0, byte] = crc
     for row in range(1, 8):
         tables[row] = tables[row - 1] >> 8 ^ tables[0][tables[row - 1] & 0xFF]
@@ -105,8 +105,11 @@ def _crc32_tables() -> npt.NDArray[np.uint32]:
 
 
 def compiled_functions() -> dict[str, Any]:
-    """The functions of this module that could be linked and gave the known answers, by name."""
-    found = {"crc32_range": _compile(_crc32_range, {"tables": _crc32_tables()})}
+    """The functions of this module for compiled kernels, by name; linked ones know their answer."""
+    found = {
+        "crc32_range": _compile(_crc_range, {"tables": _crc_tables(_CRC32)}, "crc32"),
+        "crc32c_range": _compile(_crc_range, {"tables": _crc_tables(_CRC32C)}, "crc32c"),
+    }
     for symbol in _CRC_SYMBOLS:
         function = _link(_crc32c_range, symbol, "crc32c._crc32c", "uint32(uint32, intp, uintp)")
         if function is not None and _knows_crc(function):

@@ -19,7 +19,7 @@ import numpy as np
 
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
-from kafka_format.columnar.window import CHUNK_BYTES, Scratch, readonly
+from kafka_format.columnar.window import CHUNK_BYTES, Field, Scratch, readonly
 from kafka_format.compression import Codec, decompress
 from kafka_format.errors import MEMORY, FormatError, Location
 from kafka_format.log_file import LogFile, SegmentEnd
@@ -57,24 +57,6 @@ class HeaderColumns(NamedTuple):
     value_length: Int32s  # -1 is null
 
 
-class _LongField:
-    def __init__(self, row: int) -> None:
-        self._row = row
-
-    def __get__(self, columns: RecordColumns, owner: type) -> Int64s:
-        field: Int64s = columns.longs[self._row]
-        return field
-
-
-class _IntField:
-    def __init__(self, row: int) -> None:
-        self._row = row
-
-    def __get__(self, columns: RecordColumns, owner: type) -> Int32s:
-        field: Int32s = columns.ints[self._row]
-        return field
-
-
 class RecordColumns:
     """Records of consecutive batches. `data` and the columns are good until the next are asked.
 
@@ -107,13 +89,13 @@ class RecordColumns:
         damaged = len(self.damage)
         return f"RecordColumns({len(self)} records, {damaged} damaged, of {self.batches!r})"
 
-    offset = _LongField(k.OFFSET)
-    timestamp = _LongField(k.TIMESTAMP)
-    key_position = _LongField(k.KEY_POSITION)
-    value_position = _LongField(k.VALUE_POSITION)
-    key_length = _IntField(k.KEY_LENGTH)
-    value_length = _IntField(k.VALUE_LENGTH)
-    headers_count = _IntField(k.HEADERS_COUNT)
+    offset = Field[np.int64]("longs", k.OFFSET)
+    timestamp = Field[np.int64]("longs", k.TIMESTAMP)
+    key_position = Field[np.int64]("longs", k.KEY_POSITION)
+    value_position = Field[np.int64]("longs", k.VALUE_POSITION)
+    key_length = Field[np.int32]("ints", k.KEY_LENGTH)
+    value_length = Field[np.int32]("ints", k.VALUE_LENGTH)
+    headers_count = Field[np.int32]("ints", k.HEADERS_COUNT)
 
     @cached_property
     def batch(self) -> Int64s:
@@ -344,23 +326,26 @@ class RecordScan:
     ) -> RecordColumns:
         """Decode batches of a run: which ones, and where their plain payloads lie in `data`."""
         which, starts, ends = where
+        table = batches.table
         counts = np.zeros(len(batches), np.int64)
         source = kernel_bytes(readonly(data), compiled=self.compiled)
-        arguments = (source, batches.table, starts, ends, 0, len(batches))
-        decode = self._kernels.decode_records
-        if batches.is_legacy[0]:
-            decode = self._kernels.decode_messages
-            capacity = int(self._kernels.count_messages(*arguments, counts))
+        legacy = bool(batches.is_legacy[0])
+        if legacy:
+            capacity = int(self._kernels.count_messages(source, table, starts, ends, counts))
         longs = self._longs.shaped(k.LONG_FIELDS, capacity)
         ints = self._ints.shaped(k.INT_FIELDS, capacity)
-        if self._verify and batches.computed_crc is None:
-            crc = batches.computed_crc = np.empty(len(batches), np.int64)
-            checks = (starts, ends, crc, self._refuse_invalid)
-            rows, damaged = self._kernels.verify_and_decode(
-                source, run.base, batches.table, *checks, longs, ints, counts
+        if legacy:
+            rows, damaged = self._kernels.decode_messages(
+                source, table, starts, longs, ints, counts
             )
         else:
-            rows, damaged = decode(*arguments, longs, ints, counts, 0)
+            verify = self._verify and batches.computed_crc is None
+            crc = np.empty(len(batches), np.int64) if verify else counts
+            checks = (crc, verify, self._refuse_invalid)
+            rows, damaged = self._kernels.decode_records(
+                source, run.base, table, starts, ends, *checks, longs, ints, counts
+            )
+            batches.computed_crc = crc if verify else batches.computed_crc
         if damaged:
             for batch in np.flatnonzero(counts < 0).tolist():
                 damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)

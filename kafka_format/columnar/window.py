@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import mmap
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar
 
 import numpy as np
 
@@ -111,3 +111,18 @@ class Scratch:
         if size > len(self._flat):
             self._flat = np.empty(size + size // 4, self._flat.dtype)
         return self._flat[:size].reshape(rows, columns)
+
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Field(Generic[Number]):
+    """A row of an object's table, under its name."""
+
+    def __init__(self, table: str, row: int) -> None:
+        self._table = table
+        self._row = row
+
+    def __get__(self, owner: object, kind: type) -> npt.NDArray[Number]:
+        row: npt.NDArray[Number] = getattr(owner, self._table)[self._row]
+        return row

@@ -8,9 +8,9 @@ import base64
 import json
 from collections.abc import Iterable
 
+from kafka_format.java_text import decode_utf8
 from kafka_format.record import Header
 from kafka_log.directory import FoundFile
-from kafka_log.dump.java_utf8 import decode_utf8, utf8_or_none
 from kafka_log.dump.output import printable
 from kafka_log.dump.template import Template
 
@@ -146,8 +146,9 @@ def member(name: str, data: bytes | None) -> str:
     """`"name":null`, `"name":"text"`, or `"name_base64":"…"` where the bytes are no UTF-8."""
     if data is None:
         return f'"{name}":null'
-    text = utf8_or_none(data)
-    if text is None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
         return f'"{name}_base64":"{base64.b64encode(data).decode()}"'
     return f'"{name}":{json.dumps(text, ensure_ascii=False)}'
 

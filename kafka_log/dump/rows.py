@@ -11,11 +11,11 @@ from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.control import ControlRecordType, decode_control_record
 from kafka_format.errors import FormatError, MalformedRecordError
+from kafka_format.java_text import decode_utf8
 from kafka_format.legacy import LegacyBatch, LegacyHeader, encode_message
 from kafka_format.message import Message
 from kafka_format.record import Record, TimestampType
 from kafka_log.dump.decoders import control_record_text, json_text
-from kafka_log.dump.java_utf8 import decode_utf8
 from kafka_log.dump.lines import JsonLines, TextLines, member
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 

@@ -17,8 +17,7 @@ from kafka_format.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from kafka_format.java_text import uuid_text
-from kafka_log.dump.java_utf8 import decode_utf8
+from kafka_format.java_text import decode_utf8, uuid_text
 from kafka_log.dump.output import Output, Report, json_line, printable
 from kafka_log.names import FileKind
 

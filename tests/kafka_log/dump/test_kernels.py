@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kafka_format.columnar import kernels as columnar_kernels
+from kafka_format.java_text import decode_utf8
 from kafka_log.dump import kernels
-from kafka_log.dump.java_utf8 import decode_utf8
 from tests.kafka_log.dump.test_built_dump import ODD_BYTES, odd_records, write_log
 
 PLAIN = kernels.load(compiled=False)
