@@ -35,6 +35,8 @@ demo: java setup  ## unpack a real broker's directory and show what is in it
 test: java setup  ## lint, types, contracts and all tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m pytest --cov --cov-report=term
+	@echo "branch coverage of kafka_format, in percent (95 at least):"
+	@$(BIN)/coverage report --include='kafka_format/*' --fail-under=95 --format=total
 
 check: setup  ## lint, types, import contracts and docs
 	@$(BIN)/ruff check .

@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 import tempfile
-import textwrap
 from collections import Counter
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from tests import golden
 
 PACK = "unclean-4.3.1"
 SHOWN_LINES = 8
-SHOWN_ROWS = 4
+SHOWN_ROWS = 5
 
 ACTS = [
     (
@@ -82,9 +81,8 @@ def _show(arguments: list[str]) -> None:
     lines = out.buffer.getvalue().decode("utf-8", "replace").splitlines()
     width = shutil.get_terminal_size((120, 40)).columns
     for line in lines[:SHOWN_LINES]:
-        print(
-            "\n".join(textwrap.wrap(line, width, subsequent_indent="      ", max_lines=SHOWN_ROWS))
-        )
+        rows = [line[at : at + width] for at in range(0, len(line), width)]
+        print(*rows[:SHOWN_ROWS], *(["…"] if len(rows) > SHOWN_ROWS else []), sep="\n")
     if len(lines) > SHOWN_LINES:
         print(f"… and {len(lines) - SHOWN_LINES} lines more")
     if code:
