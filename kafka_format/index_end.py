@@ -17,6 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kafka_format.primitives import Buffer
 
@@ -30,6 +31,38 @@ class Stop(Enum):
     OUT_OF_RANGE = "out of range"
     OUT_OF_ORDER = "out of order"
     UNKNOWN_VERSION = "unknown version"
+
+
+class IndexParts:
+    """What follows from the three parts of an index file, of whatever kind."""
+
+    __slots__ = ()
+    entries: NDArray[np.void]
+    padding_bytes: int
+    trailing: bytes
+    stop: Stop
+
+    @property
+    def stop_position(self) -> int:
+        """Position of the first byte that belongs to no entry."""
+        return len(self.entries) * self.entries.itemsize
+
+    @property
+    def size(self) -> int:
+        return self.stop_position + self.padding_bytes + len(self.trailing)
+
+    @property
+    def kafka_entry_count(self) -> int:
+        """Entries that Kafka's own class would count: every whole slot of the file."""
+        return self.size // self.entries.itemsize
+
+    def __repr__(self) -> str:
+        base = f"base_offset={self.base_offset}, " if hasattr(self, "base_offset") else ""
+        return (
+            f"{type(self).__name__}({base}{len(self.entries)} entries, "
+            f"{self.stop.value} at {self.stop_position}: {self.padding_bytes} bytes of padding, "
+            f"{len(self.trailing)} trailing)"
+        )
 
 
 class Tail(NamedTuple):
@@ -58,3 +91,18 @@ def split_tail(buffer: Buffer, position: int, slot_size: int, refused_for: Stop)
     zeros = int((rest != 0).argmax())
     padding_bytes = zeros - zeros % slot_size
     return Tail(Stop.ZERO_PADDING, padding_bytes, rest[padding_bytes:].tobytes())
+
+
+def first_refused(
+    refused: NDArray[np.bool_], out_of_order: NDArray[np.bool_], refused_for: Stop
+) -> tuple[int, Stop]:
+    """How many slots are entries, and what is wrong with the next: the one or the other."""
+    either = refused | out_of_order
+    if not either.any():
+        return len(either), Stop.END_OF_FILE
+    first = int(either.argmax())
+    return first, refused_for if refused[first] else Stop.OUT_OF_ORDER
+
+
+def index_bytes(file: IndexParts, dtype: np.dtype[np.void]) -> bytes:
+    return file.entries.astype(dtype).tobytes() + bytes(file.padding_bytes) + file.trailing

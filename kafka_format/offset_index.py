@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
-from kafka_format.index_end import Stop, split_tail
+from kafka_format.index_end import IndexParts, Stop, first_refused, index_bytes, split_tail
 from kafka_format.primitives import Buffer
 
 _ENTRY = struct.Struct(
@@ -40,7 +40,7 @@ class OffsetIndexEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OffsetIndexFile:
+class OffsetIndexFile(IndexParts):
     """An `.index` as read: its entries, and what lies behind them."""
 
     base_offset: int
@@ -62,27 +62,6 @@ class OffsetIndexFile:
         """Offsets in the log, one per entry."""
         return self.entries["relative_offset"].astype(np.int64) + self.base_offset
 
-    @property
-    def stop_position(self) -> int:
-        """Position of the first byte that belongs to no entry."""
-        return len(self.entries) * ENTRY_SIZE
-
-    @property
-    def size(self) -> int:
-        return self.stop_position + self.padding_bytes + len(self.trailing)
-
-    @property
-    def kafka_entry_count(self) -> int:
-        """Entries that Kafka's OffsetIndex would count: every whole slot of the file."""
-        return self.size // ENTRY_SIZE
-
-    def __repr__(self) -> str:
-        return (
-            f"OffsetIndexFile(base_offset={self.base_offset}, {len(self.entries)} entries, "
-            f"{self.stop.value} at {self.stop_position}: {self.padding_bytes} bytes of padding, "
-            f"{len(self.trailing)} trailing)"
-        )
-
 
 def decode_offset_index_columns(buffer: Buffer) -> NDArray[np.void]:
     """Every whole slot as Kafka sees it, padding and damage included: a view, not a copy."""
@@ -102,11 +81,7 @@ def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
     out_of_range = (offset < 0) | (position <= 0)
     out_of_order = np.zeros(len(slots), np.bool_)
     out_of_order[1:] = (offset[1:] <= offset[:-1]) | (position[1:] <= position[:-1])
-    refused = out_of_range | out_of_order
-    if not refused.any():
-        return len(slots), Stop.END_OF_FILE
-    first = int(refused.argmax())
-    return first, Stop.OUT_OF_RANGE if out_of_range[first] else Stop.OUT_OF_ORDER
+    return first_refused(out_of_range, out_of_order, Stop.OUT_OF_RANGE)
 
 
 def iter_offset_index(file: OffsetIndexFile) -> Iterator[OffsetIndexEntry]:
@@ -114,7 +89,7 @@ def iter_offset_index(file: OffsetIndexFile) -> Iterator[OffsetIndexEntry]:
 
 
 def encode_offset_index(file: OffsetIndexFile) -> bytes:
-    return file.entries.astype(DTYPE).tobytes() + bytes(file.padding_bytes) + file.trailing
+    return index_bytes(file, DTYPE)
 
 
 def read_offset_index(path: str | os.PathLike[str], base_offset: int) -> OffsetIndexFile:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
-from kafka_format.index_end import Stop, split_tail
+from kafka_format.index_end import IndexParts, Stop, first_refused, index_bytes, split_tail
 from kafka_format.primitives import Buffer
 
 _ENTRY = struct.Struct(
@@ -43,7 +43,7 @@ class TimeIndexEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TimeIndexFile:
+class TimeIndexFile(IndexParts):
     """A `.timeindex` as read: its entries, and what lies behind them."""
 
     base_offset: int
@@ -65,27 +65,6 @@ class TimeIndexFile:
         """Offsets in the log, one per entry."""
         return self.entries["relative_offset"].astype(np.int64) + self.base_offset
 
-    @property
-    def stop_position(self) -> int:
-        """Position of the first byte that belongs to no entry."""
-        return len(self.entries) * ENTRY_SIZE
-
-    @property
-    def size(self) -> int:
-        return self.stop_position + self.padding_bytes + len(self.trailing)
-
-    @property
-    def kafka_entry_count(self) -> int:
-        """Entries that Kafka's TimeIndex would count: every whole slot of the file."""
-        return self.size // ENTRY_SIZE
-
-    def __repr__(self) -> str:
-        return (
-            f"TimeIndexFile(base_offset={self.base_offset}, {len(self.entries)} entries, "
-            f"{self.stop.value} at {self.stop_position}: {self.padding_bytes} bytes of padding, "
-            f"{len(self.trailing)} trailing)"
-        )
-
 
 def decode_time_index_columns(buffer: Buffer) -> NDArray[np.void]:
     """Every whole slot as Kafka sees it, padding and damage included: a view, not a copy."""
@@ -105,13 +84,10 @@ def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
     out_of_range = (timestamp < 0) | (offset < 0)
     out_of_order = np.zeros(len(slots), np.bool_)
     out_of_order[1:] = (timestamp[1:] <= timestamp[:-1]) | (offset[1:] < offset[:-1])
-    refused = out_of_range | out_of_order
-    if not refused.any():
-        return len(slots), Stop.END_OF_FILE
-    first = int(refused.argmax())
-    if first == 1 and timestamp[0] == offset[0] == 0:
-        first = 0  # zeros, and no entry behind them: padding
-    return first, Stop.OUT_OF_RANGE if out_of_range[first] else Stop.OUT_OF_ORDER
+    count, reason = first_refused(out_of_range, out_of_order, Stop.OUT_OF_RANGE)
+    if count == 1 < len(slots) and timestamp[0] == offset[0] == 0:
+        return 0, Stop.OUT_OF_ORDER  # zeros, and no entry behind them: padding
+    return count, reason
 
 
 def iter_time_index(file: TimeIndexFile) -> Iterator[TimeIndexEntry]:
@@ -119,7 +95,7 @@ def iter_time_index(file: TimeIndexFile) -> Iterator[TimeIndexEntry]:
 
 
 def encode_time_index(file: TimeIndexFile) -> bytes:
-    return file.entries.astype(DTYPE).tobytes() + bytes(file.padding_bytes) + file.trailing
+    return index_bytes(file, DTYPE)
 
 
 def read_time_index(path: str | os.PathLike[str], base_offset: int) -> TimeIndexFile:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
-from kafka_format.index_end import Stop, split_tail
+from kafka_format.index_end import IndexParts, Stop, first_refused, index_bytes, split_tail
 from kafka_format.primitives import Buffer
 
 _ENTRY = struct.Struct(
@@ -57,7 +57,7 @@ class AbortedTransaction(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class TransactionIndexFile:
+class TransactionIndexFile(IndexParts):
     """A `.txnindex` as read: its entries, and what lies behind them."""
 
     entries: NDArray[np.void]
@@ -70,27 +70,6 @@ class TransactionIndexFile:
     @classmethod
     def of(cls, entries: Iterable[AbortedTransaction]) -> Self:
         return cls(np.array(list(entries), DTYPE))
-
-    @property
-    def stop_position(self) -> int:
-        """Position of the first byte that belongs to no entry."""
-        return len(self.entries) * ENTRY_SIZE
-
-    @property
-    def size(self) -> int:
-        return self.stop_position + self.padding_bytes + len(self.trailing)
-
-    @property
-    def kafka_entry_count(self) -> int:
-        """Entries that Kafka's TransactionIndex would try to read: every whole slot."""
-        return self.size // ENTRY_SIZE
-
-    def __repr__(self) -> str:
-        return (
-            f"TransactionIndexFile({len(self.entries)} entries, "
-            f"{self.stop.value} at {self.stop_position}: {self.padding_bytes} bytes of padding, "
-            f"{len(self.trailing)} trailing)"
-        )
 
 
 def decode_transaction_index_columns(buffer: Buffer) -> NDArray[np.void]:
@@ -110,11 +89,7 @@ def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
     unknown_version = slots["version"] != VERSION
     out_of_order = np.zeros(len(slots), np.bool_)
     out_of_order[1:] = slots["last_offset"][1:] <= slots["last_offset"][:-1]
-    refused = unknown_version | out_of_order
-    if not refused.any():
-        return len(slots), Stop.END_OF_FILE
-    first = int(refused.argmax())
-    return first, Stop.UNKNOWN_VERSION if unknown_version[first] else Stop.OUT_OF_ORDER
+    return first_refused(unknown_version, out_of_order, Stop.UNKNOWN_VERSION)
 
 
 def iter_transaction_index(file: TransactionIndexFile) -> Iterator[AbortedTransaction]:
@@ -122,7 +97,7 @@ def iter_transaction_index(file: TransactionIndexFile) -> Iterator[AbortedTransa
 
 
 def encode_transaction_index(file: TransactionIndexFile) -> bytes:
-    return file.entries.astype(DTYPE).tobytes() + bytes(file.padding_bytes) + file.trailing
+    return index_bytes(file, DTYPE)
 
 
 def read_transaction_index(path: str | os.PathLike[str]) -> TransactionIndexFile:
