@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from kafka_format.columnar import kernels as k
+from kafka_format.columnar.compilation import can_compile
 from kafka_format.columnar.window import CHUNK_BYTES, Field, Window
 from kafka_format.errors import MEMORY
 from kafka_format.log_file import LogFile, SegmentEnd
@@ -111,7 +112,7 @@ class Piece(NamedTuple):
 
 def kernels_for(*, compiled: bool | None) -> tuple[Any, bool]:
     """The kernels, compiled where numba is there unless told otherwise."""
-    chosen = k.can_compile() if compiled is None else compiled
+    chosen = can_compile() if compiled is None else compiled
     return k.load(compiled=chosen), chosen
 
 

@@ -1,4 +1,4 @@
-"""Loops over bytes, one source for two ways to run.
+"""Loops over bytes: headers, checksums, and the records of magic 2.
 
 Every function marked `@kernel` is plain Python over a memoryview. `load` gives the functions as
 they are, or compiled by numba over arrays: same answers, 30 to 50 times faster. To stay true in
@@ -17,21 +17,13 @@ says where, found and expected: one wording, one truth.
     ints     int32[field, record]  INT_FIELDS
 """
 
-from __future__ import annotations
-
-import importlib.util
-import os
 from functools import cache
-from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
 from kafka_format.columnar import native
+from kafka_format.columnar.compilation import Kernels
 from kafka_format.columnar.native import crc32_range, crc32c_range, lz4_block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 # Rows of the header table.
 POSITION = 0
@@ -81,7 +73,6 @@ LOG_OVERHEAD = 12  # offset and size, before what size counts
 UP_TO_MAGIC = 17
 RECORD_BATCH_OVERHEAD = 61
 RECORD_OVERHEAD_V0 = 14
-RECORD_OVERHEAD_V1 = 22
 SMALLEST_RECORD = 7  # length, attributes, two deltas, two null lengths, no headers: a byte each
 
 CODEC_MASK = 7
@@ -92,41 +83,26 @@ LZ4_MAGIC = 0x0422_4D18
 LZ4_DESCRIPTOR = 0x1860_4082  # the magic's last byte, FLG, BD and header checksum
 LOG_APPEND_TIME = 8
 
-_KERNELS: list[FunctionType] = []
-
 # Where lz4 cannot be linked, these run as plain Python over its package.
-_NEEDS_LZ4 = {"unpack_lz4", "unpack_batches"}
+_NEED_LZ4 = ("unpack_lz4", "unpack_batches")
 
-
-def kernel(function: F) -> F:
-    """Mark a function for compilation; uncompiled it stays what it is."""
-    _KERNELS.append(function)  # type: ignore[arg-type]
-    return function
+kernel = Kernels()
 
 
 @cache
 def load(*, compiled: bool) -> SimpleNamespace:
-    """All kernels by name, as plain Python or compiled (and cached on disk) by numba."""
+    """All kernels by name, as plain Python or compiled."""
     if not compiled:
-        return SimpleNamespace(**{function.__name__: function for function in _KERNELS})
+        return kernel.plain()
     import numba
 
     linked = native.compiled_functions()
     # Compiled integers wrap by themselves, so there the step is left out.
-    names = {**globals(), **linked, "wrap": numba.njit(_as_is, cache=True, inline="always")}
-    for function in _KERNELS:
-        if "lz4_block" in linked or function.__name__ not in _NEEDS_LZ4:
-            twin = FunctionType(function.__code__, names, function.__name__)
-            twin.__module__ = __name__
-            names[function.__name__] = numba.njit(twin, cache=True, nogil=True)
-    return SimpleNamespace(**{function.__name__: names[function.__name__] for function in _KERNELS})
-
-
-@cache
-def can_compile() -> bool:
-    """Whether numba is there and not switched off by KAFKA_FORENSICS_NUMBA=0."""
-    wanted = os.environ.get("KAFKA_FORENSICS_NUMBA", "1") != "0"
-    return wanted and importlib.util.find_spec("numba") is not None
+    as_is = numba.njit(_as_is, cache=True, inline="always")
+    left_plain = () if "lz4_block" in linked else _NEED_LZ4
+    loaded = kernel.compiled(globals() | linked | {"wrap": as_is}, left_plain=left_plain)
+    loaded.wrap = as_is
+    return loaded
 
 
 def _as_is(value: int) -> int:
@@ -583,119 +559,3 @@ def decode_headers(data: Any, longs: Any, ints: Any, header_longs: Any, header_i
             header_longs[HEADER_VALUE_POSITION, row] = at
             at += max(length, 0)
             row += 1
-
-
-@kernel
-def count_entries(data: Any, at: int, end: int) -> int:
-    """Whole messages inside a legacy wrapper's plain value; -1 if there is none, or damage."""
-    count = 0
-    while end - at >= LOG_OVERHEAD:
-        size = int32(data, at + 8)
-        if size > end - at - LOG_OVERHEAD:
-            break  # cut off: not there, as Kafka has it
-        if size < RECORD_OVERHEAD_V0:
-            return -1
-        at += LOG_OVERHEAD + size
-        count += 1
-    return count or -1
-
-
-@kernel
-def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
-    """One legacy message into a row: its end, or -1 if its lengths do not fit."""
-    end = at + LOG_OVERHEAD + int32(data, at + 8)
-    longs[OFFSET, row] = int64(data, at)
-    magic = data[at + 16]
-    at += 18
-    longs[TIMESTAMP, row] = -1
-    if magic == 1:
-        if end - at < 16:
-            return -1
-        longs[TIMESTAMP, row] = int64(data, at)
-        at += 8
-    ints[HEADERS_COUNT, row] = 0
-    length = int32(data, at)
-    at += 4
-    if length > end - at - 4:
-        return -1
-    longs[KEY_POSITION, row] = at
-    ints[KEY_LENGTH, row] = max(length, -1)
-    at += max(length, 0)
-    length = int32(data, at)
-    at += 4
-    if length > end - at:
-        return -1
-    longs[VALUE_POSITION, row] = at
-    ints[VALUE_LENGTH, row] = max(length, -1)
-    return end
-
-
-@kernel
-def decode_wrapper(
-    data: Any, at: int, count: int, table: Any, batch: int, longs: Any, ints: Any, row: int
-) -> int:
-    """The `count` messages of a legacy wrapper, from `at` on; the row after them, or -1."""
-    first = row
-    relative = table[MAGIC, batch] == 1
-    append_time = relative and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
-    for _ in range(count):
-        magic = data[at + 16]
-        if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
-            return -1
-        at = decode_message(data, at, longs, ints, row)
-        if at < 0:
-            return -1
-        if append_time and magic == 1:
-            longs[TIMESTAMP, row] = table[MAX_TIMESTAMP, batch]
-        row += 1
-    if relative:
-        last = longs[OFFSET, row - 1] + 0
-        wrapper_offset = int(table[BASE_OFFSET, batch])
-        if wrapper_offset == 0:  # librdkafka left it unset
-            last = 0
-        elif wrapper_offset < last:
-            return -1
-        for record in range(first, row):
-            longs[OFFSET, record] = wrap(int(longs[OFFSET, record]) + wrapper_offset - int(last))
-    return row
-
-
-@kernel
-def count_messages(data: Any, table: Any, starts: Any, ends: Any, counts: Any) -> int:
-    """How many records legacy batches hold: 1, or as many as lie in a wrapper; -1 for damage."""
-    total = 0
-    for batch in range(table.shape[1]):
-        counts[batch] = 0
-        if starts[batch] < 0:
-            continue
-        counts[batch] = 1
-        if (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
-            counts[batch] = count_entries(data, starts[batch] + 0, ends[batch] + 0)
-        total += max(counts[batch], 0)
-    return total
-
-
-@kernel
-def decode_messages(
-    data: Any, table: Any, starts: Any, longs: Any, ints: Any, counts: Any
-) -> tuple[int, int]:
-    """As decode_records, for magic 0 and 1; `counts` comes in as count_messages left it."""
-    row = 0
-    damaged = 0
-    for batch in range(table.shape[1]):
-        if starts[batch] < 0:
-            continue
-        done = row + 1
-        if counts[batch] < 0:
-            done = -1
-        elif (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
-            at, count = starts[batch] + 0, counts[batch] + 0
-            done = decode_wrapper(data, at, count, table, batch, longs, ints, row)
-        elif decode_message(data, starts[batch] + 0, longs, ints, row) < 0:
-            done = -1
-        if done < 0:
-            counts[batch] = -1
-            damaged += 1
-        else:
-            row = done
-    return row, damaged

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 import numpy as np
 
 from kafka_format.columnar import kernels as k
+from kafka_format.columnar import legacy_kernels
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
 from kafka_format.columnar.window import CHUNK_BYTES, Field, Scratch, readonly
 from kafka_format.compression import Codec, decompress
@@ -204,6 +205,7 @@ class RecordScan:
         self._longs = Scratch(np.int64)
         self._ints = Scratch(np.int32)
         self._kernels = k.load(compiled=self.compiled)
+        self._legacy = legacy_kernels.load(compiled=self.compiled)
 
     @property
     def end(self) -> SegmentEnd | None:
@@ -331,13 +333,11 @@ class RecordScan:
         source = kernel_bytes(readonly(data), compiled=self.compiled)
         legacy = bool(batches.is_legacy[0])
         if legacy:
-            capacity = int(self._kernels.count_messages(source, table, starts, ends, counts))
+            capacity = int(self._legacy.count_messages(source, table, starts, ends, counts))
         longs = self._longs.shaped(k.LONG_FIELDS, capacity)
         ints = self._ints.shaped(k.INT_FIELDS, capacity)
         if legacy:
-            rows, damaged = self._kernels.decode_messages(
-                source, table, starts, longs, ints, counts
-            )
+            rows, damaged = self._legacy.decode_messages(source, table, starts, longs, ints, counts)
         else:
             verify = self._verify and batches.computed_crc is None
             crc = np.empty(len(batches), np.int64) if verify else counts

@@ -196,7 +196,7 @@ class _ColumnDump:
         output: Output,
         report: Report,
     ) -> None:
-        from kafka_format.columnar.kernels import can_compile
+        from kafka_format.columnar.compilation import can_compile
 
         self._log = log
         self._path = path

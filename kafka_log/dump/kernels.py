@@ -19,16 +19,11 @@ A template arrives as `ops`, one row an op:
 `spans` are ranges of `literals`. `columns` is int64[field, row].
 """
 
-from __future__ import annotations
-
 from functools import cache
-from types import FunctionType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-F = TypeVar("F", bound="Callable[..., Any]")
+from kafka_format.columnar.compilation import Kernels
 
 LITERAL = 0
 NUMBER = 1
@@ -58,27 +53,13 @@ FIRST_OWN_SPAN = 7
 
 PAIRS = "".join(f"{pair:02d}" for pair in range(100)).encode()
 
-_KERNELS: list[FunctionType] = []
-
-
-def kernel(function: F) -> F:
-    _KERNELS.append(function)  # type: ignore[arg-type]
-    return function
+kernel = Kernels()
 
 
 @cache
 def load(*, compiled: bool) -> SimpleNamespace:
-    """All kernels by name, as plain Python or compiled (and cached on disk) by numba."""
-    if not compiled:
-        return SimpleNamespace(**{function.__name__: function for function in _KERNELS})
-    import numba
-
-    names = globals() | _intrinsics()
-    for function in _KERNELS:
-        twin = FunctionType(function.__code__, names, function.__name__)
-        twin.__module__ = __name__
-        names[function.__name__] = numba.njit(twin, cache=True, nogil=True)
-    return SimpleNamespace(**{function.__name__: names[function.__name__] for function in _KERNELS})
+    """All kernels by name, as plain Python or compiled."""
+    return kernel.compiled(globals() | _intrinsics()) if compiled else kernel.plain()
 
 
 def pointer(array: Any) -> Any:

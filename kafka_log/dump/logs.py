@@ -124,7 +124,7 @@ def _by_columns(
         size = max(size, together) if limit >= file.size else size
         if size < _SAMPLE or _row_seconds(log, size, options) < _LOAD_SECONDS:
             return False
-    from kafka_format.columnar.kernels import can_compile
+    from kafka_format.columnar.compilation import can_compile
 
     return can_compile()
 

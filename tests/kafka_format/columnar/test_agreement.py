@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_format.batch import BatchHeader, assemble, encode_batch
-from kafka_format.columnar.kernels import can_compile
+from kafka_format.columnar.compilation import can_compile
 from kafka_format.columnar.records import RecordScan
 from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kafka_format.columnar import kernels as columnar_kernels
+from kafka_format.columnar import compilation
 from kafka_format.java_text import decode_utf8
 from kafka_log.dump import kernels
 from tests.kafka_log.dump.test_built_dump import ODD_BYTES, odd_records, write_log
@@ -13,7 +13,7 @@ PLAIN = kernels.load(compiled=False)
 
 @pytest.fixture(params=[False, True], ids=["plain", "compiled"])
 def loaded(request: pytest.FixtureRequest):
-    if request.param and not columnar_kernels.can_compile():
+    if request.param and not compilation.can_compile():
         pytest.skip("no numba")
     return kernels.load(compiled=request.param)
 
@@ -115,7 +115,7 @@ def test_uncompiled_columns_give_the_same_lines(oracle, tmp_path, monkeypatch, f
     ]
     path = write_log(tmp_path / "t-0", *batches)
     expected = run(path, *flags, engine="rows")
-    monkeypatch.setattr(columnar_kernels, "can_compile", lambda: False)
+    monkeypatch.setattr(compilation, "can_compile", lambda: False)
     assert run(path, *flags, engine="columns") == expected
 
 

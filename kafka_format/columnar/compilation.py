@@ -1,0 +1,57 @@
+"""One source, two ways to run it: as plain Python, or compiled by numba.
+
+Functions marked by a `Kernels` stay what they are. `compiled` gives twins of them: the same code
+objects with their globals bound to each other's twins, so that one compiled function calls the
+next. Nothing is compiled before it is called, and what was compiled is cached on disk.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from functools import cache
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class Kernels:
+    """The kernels of one module, in the order they were marked (callees first)."""
+
+    def __init__(self) -> None:
+        self._functions: list[FunctionType] = []
+
+    def __call__(self, function: F) -> F:
+        """Mark a function for compilation."""
+        self._functions.append(function)  # type: ignore[arg-type]
+        return function
+
+    def plain(self) -> SimpleNamespace:
+        return SimpleNamespace(**{function.__name__: function for function in self._functions})
+
+    def compiled(
+        self, names: Mapping[str, Any], *, left_plain: Collection[str] = ()
+    ) -> SimpleNamespace:
+        """The twins by name. `names` is what their code sees: globals, with some replaced."""
+        import numba
+
+        bound = dict(names)
+        for function in self._functions:
+            if function.__name__ not in left_plain:
+                twin = FunctionType(function.__code__, bound, function.__name__)
+                twin.__module__ = function.__module__
+                bound[function.__name__] = numba.njit(twin, cache=True, nogil=True)
+        return SimpleNamespace(
+            **{function.__name__: bound[function.__name__] for function in self._functions}
+        )
+
+
+@cache
+def can_compile() -> bool:
+    """Whether numba is there and not switched off by KAFKA_FORENSICS_NUMBA=0."""
+    wanted = os.environ.get("KAFKA_FORENSICS_NUMBA", "1") != "0"
+    return wanted and importlib.util.find_spec("numba") is not None

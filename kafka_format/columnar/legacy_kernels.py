@@ -1,0 +1,154 @@
+"""Loops over bytes: messages of magic 0 and 1. The rules of kernels.py hold here too."""
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+from kafka_format.columnar import kernels
+from kafka_format.columnar.compilation import Kernels
+from kafka_format.columnar.kernels import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    CODEC_MASK,
+    HEADERS_COUNT,
+    KEY_LENGTH,
+    KEY_POSITION,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAX_TIMESTAMP,
+    OFFSET,
+    RECORD_OVERHEAD_V0,
+    TIMESTAMP,
+    VALUE_LENGTH,
+    VALUE_POSITION,
+    int32,
+    int64,
+    wrap,
+)
+
+kernel = Kernels()
+
+
+@cache
+def load(*, compiled: bool) -> SimpleNamespace:
+    """All kernels by name, as plain Python or compiled; compiled ones call compiled ones."""
+    if not compiled:
+        return kernel.plain()
+    return kernel.compiled(globals() | vars(kernels.load(compiled=True)))
+
+
+@kernel
+def count_entries(data: Any, at: int, end: int) -> int:
+    """Whole messages inside a legacy wrapper's plain value; -1 if there is none, or damage."""
+    count = 0
+    while end - at >= LOG_OVERHEAD:
+        size = int32(data, at + 8)
+        if size > end - at - LOG_OVERHEAD:
+            break  # cut off: not there, as Kafka has it
+        if size < RECORD_OVERHEAD_V0:
+            return -1
+        at += LOG_OVERHEAD + size
+        count += 1
+    return count or -1
+
+
+@kernel
+def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
+    """One legacy message into a row: its end, or -1 if its lengths do not fit."""
+    end = at + LOG_OVERHEAD + int32(data, at + 8)
+    longs[OFFSET, row] = int64(data, at)
+    magic = data[at + 16]
+    at += 18
+    longs[TIMESTAMP, row] = -1
+    if magic == 1:
+        if end - at < 16:
+            return -1
+        longs[TIMESTAMP, row] = int64(data, at)
+        at += 8
+    ints[HEADERS_COUNT, row] = 0
+    length = int32(data, at)
+    at += 4
+    if length > end - at - 4:
+        return -1
+    longs[KEY_POSITION, row] = at
+    ints[KEY_LENGTH, row] = max(length, -1)
+    at += max(length, 0)
+    length = int32(data, at)
+    at += 4
+    if length > end - at:
+        return -1
+    longs[VALUE_POSITION, row] = at
+    ints[VALUE_LENGTH, row] = max(length, -1)
+    return end
+
+
+@kernel
+def decode_wrapper(
+    data: Any, at: int, count: int, table: Any, batch: int, longs: Any, ints: Any, row: int
+) -> int:
+    """The `count` messages of a legacy wrapper, from `at` on; the row after them, or -1."""
+    first = row
+    relative = table[MAGIC, batch] == 1
+    append_time = relative and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
+    for _ in range(count):
+        magic = data[at + 16]
+        if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
+            return -1
+        at = decode_message(data, at, longs, ints, row)
+        if at < 0:
+            return -1
+        if append_time and magic == 1:
+            longs[TIMESTAMP, row] = table[MAX_TIMESTAMP, batch]
+        row += 1
+    if relative:
+        last = longs[OFFSET, row - 1] + 0
+        wrapper_offset = int(table[BASE_OFFSET, batch])
+        if wrapper_offset == 0:  # librdkafka left it unset
+            last = 0
+        elif wrapper_offset < last:
+            return -1
+        for record in range(first, row):
+            longs[OFFSET, record] = wrap(int(longs[OFFSET, record]) + wrapper_offset - int(last))
+    return row
+
+
+@kernel
+def count_messages(data: Any, table: Any, starts: Any, ends: Any, counts: Any) -> int:
+    """How many records legacy batches hold: 1, or as many as lie in a wrapper; -1 for damage."""
+    total = 0
+    for batch in range(table.shape[1]):
+        counts[batch] = 0
+        if starts[batch] < 0:
+            continue
+        counts[batch] = 1
+        if (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
+            counts[batch] = count_entries(data, starts[batch] + 0, ends[batch] + 0)
+        total += max(counts[batch], 0)
+    return total
+
+
+@kernel
+def decode_messages(
+    data: Any, table: Any, starts: Any, longs: Any, ints: Any, counts: Any
+) -> tuple[int, int]:
+    """As decode_records, for magic 0 and 1; `counts` comes in as count_messages left it."""
+    row = 0
+    damaged = 0
+    for batch in range(table.shape[1]):
+        if starts[batch] < 0:
+            continue
+        done = row + 1
+        if counts[batch] < 0:
+            done = -1
+        elif (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
+            at, count = starts[batch] + 0, counts[batch] + 0
+            done = decode_wrapper(data, at, count, table, batch, longs, ints, row)
+        elif decode_message(data, starts[batch] + 0, longs, ints, row) < 0:
+            done = -1
+        if done < 0:
+            counts[batch] = -1
+            damaged += 1
+        else:
+            row = done
+    return row, damaged
