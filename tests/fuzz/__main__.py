@@ -14,7 +14,20 @@ from tests.fuzz import corpus
 FINDINGS = Path(__file__).parent / "findings"
 PACKAGES = ["kafka_format", "kafka_log"]
 LONGEST_INPUT = 4096
+LONGEST_KEPT = 600
 TARGETS = sorted(path.stem for path in corpus.FOLDER.glob("*.hex"))
+
+
+# libFuzzer starts itself again and again to merge, by the first of its arguments.
+_MERGE = """
+import sys
+import atheris
+with atheris.instrument_imports(include={packages!r}):
+    from tests.fuzz import targets
+itself = sys.executable + " " + sys.argv[0]
+atheris.Setup([itself, *sys.argv[1:]], targets.TARGETS[{target!r}])
+atheris.Fuzz()
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,19 +142,18 @@ def keep(target: str) -> int:
     merged.mkdir(exist_ok=True)
     for old in merged.iterdir():
         old.unlink()
-    script = (
-        "import atheris\n"
-        f"with atheris.instrument_imports(include={PACKAGES!r}):\n"
-        "    from tests.fuzz import targets\n"
-        f"flags = ['fuzz', '-merge=1', {str(merged)!r}, {str(folder / 'committed')!r},"
-        f" {str(folder / 'found')!r}]\n"
-        f"atheris.Setup(flags, targets.TARGETS[{target!r}])\n"
-        "atheris.Fuzz()\n"
+    script = folder / "merge.py"
+    script.write_text(_MERGE.format(packages=PACKAGES, target=target), "utf-8")
+    folders = [str(each) for each in (merged, folder / "committed", folder / "found")]
+    command = [sys.executable, str(script), "-merge=1", *folders]
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        command, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(root)}
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
-    inputs = [path.read_bytes() for path in merged.iterdir()]
+    sizes = ((path, path.stat().st_size) for path in merged.iterdir())
+    inputs = [path.read_bytes() for path, size in sizes if size <= LONGEST_KEPT]
     if done.returncode or not inputs:
-        sys.stderr.write(done.stderr.decode(errors="replace"))
+        sys.stderr.write(f"{target}: libFuzzer could not merge\n")
         return 1
     before = len(corpus.read_corpus(target))
     corpus.write_corpus(target, inputs)
