@@ -425,6 +425,8 @@ def _verify_lz4_block(block: memoryview, start: int) -> None:
 
 
 def _lz4_frame(data: memoryview, *, magic: int) -> _Lz4Frame:
+    if magic > 0 and data[:7] == _LZ4_KAFKA_HEADER:
+        return _LZ4_KAFKA_FRAME
     if len(data) < 7:
         _truncated(0, f"{len(data)} bytes", "an lz4 frame header of 7 bytes or more")
     if data[:4] != _LZ4_MAGIC:
@@ -446,6 +448,16 @@ def _lz4_frame(data: memoryview, *, magic: int) -> _Lz4Frame:
         has_block_checksum=bool(flags & 0b0001_0000),
         has_content_checksum=bool(flags & 0b0000_0100),
     )
+
+
+# What Kafka writes, and nearly all that is ever read.
+_LZ4_KAFKA_HEADER = bytes.fromhex("04224d18 60 40 82")
+_LZ4_KAFKA_FRAME = _Lz4Frame(
+    blocks_start=7,
+    max_block_size=_LZ4_BLOCK_SIZE,
+    has_block_checksum=False,
+    has_content_checksum=False,
+)
 
 
 _XXH_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
