@@ -60,5 +60,5 @@ def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
         times["java"].append(java())
         times["columnar"].append(columnar_records(segment))
         times["walk"].append(header_walk(segment))
-    rows = max(row_records_per_second(segment) for _ in range(3))
+    rows = max(row_records_per_second(segment) for _ in range(ROUNDS))
     return {name: min(seconds) for name, seconds in times.items()} | {"rows": rows}
