@@ -132,7 +132,7 @@ def _by_columns(
 def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
     """How long the row writer would take, judged by the first batches."""
     seconds, position = 0.0, _SAMPLE
-    for batch in LogFile(log.read(_SAMPLE)).batches():
+    for batch in LogFile(log).batches():
         seconds += _BATCH_SECONDS
         position = batch.position + len(batch.raw)
         if options.deep:
@@ -140,6 +140,8 @@ def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
             seconds += _RECORD_SECONDS * max(records, 0)
         if options.contents:
             seconds += _BYTE_SECONDS[options.format] * len(batch.raw)
+        if position >= _SAMPLE:
+            break
     return seconds * size / position
 
 
