@@ -5,9 +5,14 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.oracle import jars
 from tests.oracle.client import Oracle, classes
+
+# No example has a time limit, for machines are shared; in CI every run draws the same examples.
+settings.register_profile("ours", deadline=None, derandomize=os.environ.get("CI") == "true")
+settings.load_profile("ours")
 
 _ORACLES = {"oracle": jars.CURRENT, "oracle_3_9": jars.OLDER}
 

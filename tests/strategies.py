@@ -6,16 +6,11 @@ Narrower ones hide bugs (a client's own once drew whole seconds only, and lost t
 
 from typing import Any
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from kafka_format.batch import BatchHeader
 from kafka_format.compression import Codec
 from kafka_format.record import NO_SEQUENCE, Header, Record, SimpleRecord, TimestampType
-
-# Time limits an example are a matter of the machine, and ours is shared.
-settings.register_profile("shared machine", deadline=None)
-settings.load_profile("shared machine")
 
 int8s = st.integers(-(2**7), 2**7 - 1)
 int16s = st.integers(-(2**15), 2**15 - 1)
