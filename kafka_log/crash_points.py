@@ -1,0 +1,99 @@
+"""Files that die at the n-th change: every step of a write is a crash point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_log.files import File, Files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka_format.primitives import Buffer
+
+
+class Crash(Exception):  # not an error: the end of a process
+    """The process died here."""
+
+
+class CrashingFiles(Files):
+    """Files whose n-th change (from 1) does not happen, or only in part; nor does any later.
+
+    `torn` is how many bytes of a write still reach the file. With `crash_at` None it only counts.
+    """
+
+    def __init__(self, files: Files, crash_at: int | None = None, *, torn: int = 0) -> None:
+        self.directory = files.directory
+        self.changes = 0
+        self._files = files
+        self._crash_at = crash_at
+        self._torn = torn
+
+    def names(self) -> list[str]:
+        return self._files.names()
+
+    def exists(self, name: str) -> bool:
+        return self._files.exists(name)
+
+    def size(self, name: str) -> int:
+        return self._files.size(name)
+
+    def modified_ms(self, name: str) -> int:
+        return self._files.modified_ms(name)
+
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        self.change(lambda: self._files.set_modified_ms(name, modified_ms))
+
+    def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
+        if create and not self._files.exists(name):
+            self.change(lambda: self._files.open(name, create=True).close())
+        return _CrashingFile(self._files.open(name, write=write), self)
+
+    def rename(self, old: str, new: str) -> None:
+        self.change(lambda: self._files.rename(old, new))
+
+    def delete(self, name: str) -> None:
+        self.change(lambda: self._files.delete(name))
+
+    def sync_directory(self) -> None:
+        self._files.sync_directory()
+
+    def change(
+        self, happen: Callable[[], None], *, in_part: Callable[[int], None] | None = None
+    ) -> None:
+        self.changes += 1
+        if self._crash_at is not None and self.changes >= self._crash_at:
+            if self.changes == self._crash_at and in_part is not None and self._torn:
+                in_part(self._torn)
+            raise Crash(f"at change {self._crash_at} of {self.directory}")
+        happen()
+
+
+class _CrashingFile(File):
+    def __init__(self, file: File, files: CrashingFiles) -> None:
+        self.path = file.path
+        self._file = file
+        self._files = files
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        return self._file.readinto_at(position, target)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        view = memoryview(data).cast("B")
+        self._files.change(
+            lambda: self._file.write_at(position, view),
+            in_part=lambda torn: self._file.write_at(position, view[:torn]),
+        )
+
+    def truncate(self, size: int) -> None:
+        self._files.change(lambda: self._file.truncate(size))
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,116 @@
+"""What a log refuses, in Kafka's words.
+
+    LogError            any of the below
+    ├── ApiError        an append or a read that a broker answers with an error code
+    ├── LogLoadError    a directory that Kafka itself would not load
+    └── …               what the parts of a log tell each other
+
+FormatError (kafka_format) says that bytes are not what they should be; a LogError that sound bytes
+do not fit this log.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+
+class LogError(Exception):
+    """Something that the rules of a log forbid."""
+
+
+class LogLoadError(LogError):
+    """Kafka would not load this directory: the broker takes the log dir offline, or stops."""
+
+
+class ApiError(LogError):
+    """What a broker would answer a client; `code` is its number in the protocol."""
+
+    code: ClassVar[int] = -1
+
+
+class OffsetOutOfRangeError(ApiError):
+    code = 1
+
+
+class CorruptMessageError(ApiError):
+    code = 2
+
+
+class NotLeaderOrFollowerError(ApiError):
+    code = 6
+
+
+class RecordTooLargeError(ApiError):
+    code = 10
+
+
+class RecordBatchTooLargeError(ApiError):
+    code = 18
+
+
+class InvalidTimestampError(ApiError):
+    code = 32
+
+
+class UnsupportedForMessageFormatError(ApiError):
+    code = 43
+
+
+class OutOfOrderSequenceError(ApiError):
+    code = 45
+
+
+class DuplicateSequenceError(ApiError):
+    code = 46
+
+
+class InvalidProducerEpochError(ApiError):
+    code = 47
+
+
+class InvalidTransactionStateError(ApiError):
+    code = 48
+
+
+class TransactionCoordinatorFencedError(ApiError):
+    code = 52
+
+
+class UnsupportedCompressionTypeError(ApiError):
+    code = 76
+
+
+class RecordError(NamedTuple):
+    """A record of a refused append: its place in the batch, and why."""
+
+    batch_index: int
+    message: str
+
+
+class InvalidRecordError(ApiError):
+    """Records that no log may hold; `record_errors` names them (a produce response lists them)."""
+
+    code = 87
+
+    def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
+        super().__init__(message)
+        self.record_errors = tuple(record_errors)
+
+
+class UnexpectedAppendOffsetError(LogError):
+    """A follower was given records that begin before its log end."""
+
+
+class OffsetsOutOfOrderError(LogError):
+    """Records whose offsets go back."""
+
+
+class InvalidOffsetError(LogError):
+    """An offset index entry that does not increase."""
+
+
+class CorruptIndexError(LogError):
+    """A side file that cannot belong to its segment; Kafka rebuilds it."""
+
+
+class SegmentOffsetOverflowError(LogError):
+    """An offset too far from its segment's base for four bytes; Kafka splits such a segment."""

@@ -1,0 +1,256 @@
+"""The one seam between the rules of a log and a disk: what may be done to a directory's files.
+
+    DiskFiles       a real directory
+    OverlayFiles    (overlay_files.py) a directory that is never written to: changes stay in
+                    memory, are listed as a plan, and can be written out as a copy
+    CrashingFiles   (crash_points.py) either, that dies at the n-th change
+
+All rules (append, roll, truncate, recover, retain) run on `Files`. So a plan is the rule itself,
+run on an overlay, and evidence cannot be written to by mistake.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_format.primitives import Buffer
+
+
+class File(ABC):
+    """An open file of a directory. It stays good when the file is renamed."""
+
+    path: str
+    """Where it was opened, for messages."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @abstractmethod
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        """Fill `target` from `position` on; fewer bytes only at the end of the file."""
+
+    @abstractmethod
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write over what is there, or beyond it: a gap reads as zeros."""
+
+    @abstractmethod
+    def truncate(self, size: int) -> None:
+        """Cut, or extend with zeros."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Have it on disk, whatever happens next."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer at the end of the file."""
+        target = bytearray(max(0, min(size, self.size - position)))
+        return bytes(target[: self.readinto_at(position, memoryview(target))])
+
+    def append(self, data: Buffer) -> None:
+        self.write_at(self.size, data)
+
+    def reader(self) -> io.RawIOBase:
+        """The file for decoders: reads, seeks, and has a position of its own."""
+        return _Reader(self)
+
+
+class _Reader(io.RawIOBase):
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        starts = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._file.size}
+        self._position = starts[whence] + offset
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        got = self._file.readinto_at(self._position, memoryview(buffer).cast("B"))
+        self._position += got
+        return got
+
+
+class Files(ABC):
+    """The regular files of one directory, by name. OSError is what a disk says."""
+
+    directory: str
+
+    @abstractmethod
+    def names(self) -> list[str]:
+        """Names of the regular files, sorted."""
+
+    @abstractmethod
+    def exists(self, name: str) -> bool: ...
+
+    @abstractmethod
+    def size(self, name: str) -> int: ...
+
+    @abstractmethod
+    def modified_ms(self, name: str) -> int: ...
+
+    @abstractmethod
+    def set_modified_ms(self, name: str, modified_ms: int) -> None: ...
+
+    @abstractmethod
+    def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
+        """FileNotFoundError unless it is there, or `create` makes it (empty)."""
+
+    @abstractmethod
+    def rename(self, old: str, new: str) -> None:
+        """Replaces `new` if it is there, in one step."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """FileNotFoundError if it is not there."""
+
+    @abstractmethod
+    def sync_directory(self) -> None:
+        """Have renames and new names on disk."""
+
+    def path(self, name: str) -> str:
+        return os.path.join(self.directory, name)  # noqa: PTH118  # a name may not be a path's part
+
+    def delete_if_exists(self, name: str) -> bool:
+        try:
+            self.delete(name)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def read(self, name: str, *, limit: int) -> bytes:
+        """The whole of a small file."""
+        file = self.open(name, write=False)
+        try:
+            if file.size > limit:
+                raise OSError(f"{file.path}: found {file.size} bytes, expected at most {limit}")
+            return file.read_at(0, file.size)
+        finally:
+            file.close()
+
+    def write(self, name: str, data: Buffer, *, sync: bool = True) -> None:
+        """A new file of these bytes, in place of an old one, written where it lies."""
+        file = self.open(name, create=True)
+        try:
+            file.truncate(0)
+            file.write_at(0, data)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+
+    def replace(self, name: str, data: Buffer) -> None:
+        """A file of these bytes, whole or not at all: by `.tmp` and a rename, as checkpoints."""
+        self.write(f"{name}.tmp", data)
+        self.rename(f"{name}.tmp", name)
+        self.sync_directory()
+
+
+class _DiskFile(File):
+    def __init__(self, path: str, flags: int) -> None:
+        self.path = path
+        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
+        self._size = os.fstat(self._fd).st_size
+        self._is_closed = False
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        got = 0
+        while got < len(target):
+            read = os.preadv(self._fd, [target[got:]], position + got)
+            if not read:
+                break
+            got += read
+        return got
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            done += os.pwrite(self._fd, view[done:], position + done)
+        self._size = max(self._size, position + done)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+        self._size = size
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            os.close(self._fd)
+
+
+class DiskFiles(Files):
+    """A real directory, written to."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self.directory = os.fspath(directory)
+
+    def __repr__(self) -> str:
+        return f"DiskFiles({self.directory})"
+
+    def names(self) -> list[str]:
+        with os.scandir(self.directory) as entries:
+            return sorted(entry.name for entry in entries if entry.is_file())
+
+    def exists(self, name: str) -> bool:
+        return Path(self.path(name)).exists()
+
+    def size(self, name: str) -> int:
+        return Path(self.path(name)).stat().st_size
+
+    def modified_ms(self, name: str) -> int:
+        return Path(self.path(name)).stat().st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        os.utime(self.path(name), ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+    def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
+        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return _DiskFile(self.path(name), flags)
+
+    def rename(self, old: str, new: str) -> None:
+        Path(self.path(old)).replace(self.path(new))
+
+    def delete(self, name: str) -> None:
+        Path(self.path(name)).unlink()
+
+    def sync_directory(self) -> None:
+        fd = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@contextlib.contextmanager
+def opened(files: Files, name: str) -> Iterator[File]:
+    """An existing file, for reading, closed afterwards."""
+    file = files.open(name, write=False)
+    try:
+        yield file
+    finally:
+        file.close()
