@@ -22,11 +22,18 @@ def _versions(item: pytest.Item) -> list[str]:
     return [version for name, version in _ORACLES.items() if name in wanted]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whoever uses an oracle is marked so, by hand or not: `-m "not oracle"` needs no Java."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Whoever uses an oracle is marked so, by hand or not: `-m "not oracle"` needs no Java.
+
+    What is marked `soak` runs only when asked for by that marker: `pytest -m soak`.
+    """
     for item in items:
         if _versions(item):
             item.add_marker(pytest.mark.oracle)
+    if "soak" not in config.getoption("markexpr"):
+        long = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if not item.get_closest_marker("soak")]
 
 
 @functools.cache
