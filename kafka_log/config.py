@@ -32,6 +32,7 @@ class LogConfig:
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     preallocate: bool = False
+    remote_storage_enable: bool = False
     retention_bytes: int = -1
     retention_ms: int = 7 * DAY_MS
     segment_bytes: int = 1024 * MEBIBYTE
