@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.NullNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -41,15 +42,16 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  * <p>{path, copy_from, config, time, clean_shutdown, log_start_offset, recovery_point, topic_id, steps, close}.
  * Opening is Kafka's recovery, so evidence is never opened in place: copy_from is copied to path first.
  */
-final class Logs {
+final class Logs implements AutoCloseable {
     private static final int NEVER = Integer.MAX_VALUE;
     private static final BrokerTopicStats METRICS = new BrokerTopicStats(); // global in Kafka, so one here
 
     private final FixedTime time;
     private final StillScheduler scheduler = new StillScheduler();
     private final UnifiedLog log;
+    private boolean isOpen = true;
 
-    private Logs(File directory, JsonNode arguments) throws IOException {
+    Logs(File directory, JsonNode arguments) throws IOException {
         time = new FixedTime(Json.number(arguments, "time", 0));
         log = UnifiedLog.create(
             directory,
@@ -60,7 +62,9 @@ final class Logs {
             METRICS,
             time,
             Json.integer(arguments, "max_transaction_timeout_ms", 15 * 60 * 1000),
-            new ProducerStateManagerConfig(Json.integer(arguments, "producer_id_expiration_ms", NEVER), false),
+            new ProducerStateManagerConfig(
+                Json.integer(arguments, "producer_id_expiration_ms", NEVER),
+                Json.flag(arguments, "transaction_verification", false)),
             NEVER,
             new LogDirFailureChannel(10),
             Json.flag(arguments, "clean_shutdown", true),
@@ -101,7 +105,11 @@ final class Logs {
         return answer;
     }
 
-    private static void copy(Path from, Path to) throws IOException {
+    UnifiedLog log() {
+        return log;
+    }
+
+    static void copy(Path from, Path to) throws IOException {
         Files.walkFileTree(from, new SimpleFileVisitor<>() {
             @Override
             public FileVisitResult preVisitDirectory(Path folder, BasicFileAttributes attributes)
@@ -119,7 +127,8 @@ final class Logs {
     }
 
     /** clean: as a broker that stops. crash: every file as it lies, indexes at their preallocated size. */
-    private void close(String how) {
+    void close(String how) {
+        isOpen = false;
         log.removeLogMetrics();
         switch (how) {
             case "clean":
@@ -134,9 +143,16 @@ final class Logs {
         }
     }
 
+    /** After an exception: no handle stays open, nothing is written any more. */
+    @Override
+    public void close() {
+        if (isOpen)
+            close("crash");
+    }
+
     // ---------------------------------------------------------------------------------- steps
 
-    private JsonNode tryStep(JsonNode step) throws Exception {
+    JsonNode tryStep(JsonNode step) throws Exception {
         if (!Json.flag(step, "may_fail", false))
             return step(step);
         try {
@@ -166,6 +182,29 @@ final class Logs {
             case "log_start_offset":
                 return Json.object().put("moved", log.maybeIncrementLogStartOffset(
                     offset(step), LogStartOffsetIncrementReason.ClientRecordDeletion));
+            case "maybe_update_high_watermark":
+                return Json.object().put(
+                    "high_watermark", log.maybeUpdateHighWatermark(offset(step)).orElse(null));
+            case "read":
+                return LogAnswers.read(log, offset(step), step);
+            case "offset_for_timestamp":
+                return LogAnswers.offsetForTimestamp(log, step);
+            case "end_offset_for_epoch":
+                return LogAnswers.endOffsetForEpoch(log, Json.integer(step, "leader_epoch", 0));
+            case "assign_epoch":
+                log.assignEpochStartOffset(Json.integer(step, "leader_epoch", 0), offset(step));
+                return NullNode.instance;
+            case "start_verification":
+                return Json.object().put("needed", log.maybeStartTransactionVerification(
+                    step.get("producer_id").longValue(), Json.integer(step, "sequence", 0),
+                    Json.small(step, "producer_epoch", 0), Json.flag(step, "supports_epoch_bump", false))
+                    != VerificationGuard.SENTINEL);
+            case "late_transaction":
+                return Json.object().put("late", log.hasLateTransaction(time.milliseconds()));
+            case "truncate_fully_and_start_at":
+                log.truncateFullyAndStartAt(offset(step), Json.has(step, "log_start_offset")
+                    ? Optional.of(step.get("log_start_offset").longValue()) : Optional.empty());
+                return NullNode.instance;
             case "truncate_to":
                 return Json.object().put("truncated", log.truncateTo(offset(step)));
             case "delete_old_segments":
@@ -185,15 +224,28 @@ final class Logs {
         }
     }
 
-    /** {offset}, or the log's end. */
+    /** {offset}, or {delta} (0) away from the log's end or what {from} names. */
     private long offset(JsonNode step) {
-        return Json.number(step, "offset", log.logEndOffset());
+        if (Json.has(step, "offset"))
+            return step.get("offset").longValue();
+        long delta = Json.number(step, "delta", 0);
+        switch (Json.text(step, "from", "end")) {
+            case "end": return log.logEndOffset() + delta;
+            case "start": return log.logStartOffset() + delta;
+            case "high_watermark": return log.highWatermark() + delta;
+            case "last_stable": return log.lastStableOffset() + delta;
+            case "active": return log.activeSegment().baseOffset() + delta;
+            default: throw new IllegalArgumentException("from where? " + step);
+        }
     }
 
-    /** {batch or bytes, leader_epoch, origin, record_version, transaction_version}. */
+    /** {batch or bytes, at_end, leader_epoch, origin, record_version, transaction_version, verified}. */
     private JsonNode append(JsonNode step) throws Exception {
-        MemoryRecords records = MemoryRecords.readableRecords(
-            Json.has(step, "bytes") ? Json.buffer(step, "bytes") : Batches.buildBatch(step.get("batch")));
+        ByteBuffer bytes =
+            Json.has(step, "bytes") ? Json.buffer(step, "bytes") : Batches.buildBatch(step.get("batch"));
+        if (Json.has(step, "at_end"))
+            LogAnswers.shift(bytes, log.logEndOffset() + step.get("at_end").longValue());
+        MemoryRecords records = MemoryRecords.readableRecords(bytes);
         int leaderEpoch = Json.integer(step, "leader_epoch", 0);
         LogAppendInfo info;
         String origin = Json.text(step, "origin", "CLIENT");
@@ -205,7 +257,9 @@ final class Logs {
         else
             info = log.appendAsLeader(
                 records, leaderEpoch, AppendOrigin.valueOf(origin), RequestLocal.noCaching(),
-                VerificationGuard.SENTINEL, Json.small(step, "transaction_version", 1));
+                Json.has(step, "verified") // with the guard that this producer's verification gave
+                    ? log.verificationGuard(step.get("verified").longValue()) : VerificationGuard.SENTINEL,
+                Json.small(step, "transaction_version", 1));
         ObjectNode answer = Json.object()
             .put("first_offset", info.firstOffset())
             .put("last_offset", info.lastOffset())
@@ -217,7 +271,16 @@ final class Logs {
 
     // ---------------------------------------------------------------------------------- state
 
-    private ObjectNode state() throws IOException {
+    ObjectNode state() throws IOException {
+        ObjectNode node = brief();
+        ArrayNode segments = node.putArray("segments");
+        for (LogSegment segment : log.logSegments())
+            segments.add(describe(segment));
+        return node;
+    }
+
+    /** The state without its segments: telling of those makes their index files, which are lazy. */
+    ObjectNode brief() throws IOException {
         ObjectNode node = Json.object()
             .put("log_start_offset", log.logStartOffset())
             .put("log_end_offset", log.logEndOffset())
@@ -227,9 +290,6 @@ final class Logs {
             .put("recovery_point", log.recoveryPoint())
             .put("size_in_bytes", log.size())
             .put("topic_id", log.topicId().map(Uuid::toString).orElse(null));
-        ArrayNode segments = node.putArray("segments");
-        for (LogSegment segment : log.logSegments())
-            segments.add(describe(segment));
         ArrayNode epochs = node.putArray("leader_epochs");
         for (EpochEntry entry : log.leaderEpochCache().epochEntries())
             epochs.addObject().put("epoch", entry.epoch()).put("start_offset", entry.startOffset());

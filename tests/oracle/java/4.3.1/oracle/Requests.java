@@ -19,6 +19,7 @@ final class Requests {
         all.put("build_segment", Bench::buildSegment);
         all.put("bench_records", Bench::run);
         all.put("run_log", Logs::run);
+        all.put("run_sessions", LogSessions::run);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
