@@ -1,0 +1,267 @@
+"""What verbs share: their options, how these are read, and how a verb ends.
+
+parser = Parser("retain", description=…, epilog=…)
+add_paths(parser); add_selection(parser); add_settings(parser); …
+return run(parser, argv, work)            # work(arguments) -> exit code
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kafka_log.clock import Clock
+
+CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
+
+KAFKA_VERSIONS = ("4.3",)
+"""Releases whose rules are known here, the newest last."""
+
+
+class UsageError(Exception):
+    """What the user asked for makes no sense."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line instead of ending the process."""
+
+    def __init__(self, verb: str, *, description: str, epilog: str) -> None:
+        super().__init__(
+            prog=f"kafka-forensics {verb}",
+            usage=f"kafka-forensics {verb} PATH... [options]",
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def run(
+    parser: Parser,
+    argv: Sequence[str] | None,
+    work: Callable[[argparse.Namespace], int],
+) -> int:
+    """Options to work to exit code: whatever happens, one line and no traceback."""
+    try:
+        arguments = parse(parser, sys.argv[1:] if argv is None else argv)
+        if arguments is None:
+            return CLEAN
+        code = work(arguments)
+        sys.stdout.flush()
+    except UsageError as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
+        return USAGE
+    except BrokenPipeError:
+        # Whoever read has seen enough; what Python would still flush at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLEAN
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
+    """None when help was all that was wanted."""
+    try:
+        arguments, unknown = parser.parse_known_intermixed_args(argv)
+    except SystemExit:
+        return None
+    known = [flag for action in parser._actions for flag in action.option_strings]  # noqa: SLF001
+    for word in unknown:
+        raise UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
+    if not getattr(arguments, "paths", True):
+        raise UsageError("no PATH given")
+    return arguments
+
+
+def nearest(word: str, known: Sequence[str]) -> str:
+    """A hint for who mistyped."""
+    close = difflib.get_close_matches(word, known, n=1)
+    return f": did you mean {close[0]}?" if close else ""
+
+
+def add_paths(parser: Parser) -> None:
+    """`paths`"""
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="log dir, several in one directory, partition directory or file",
+    )
+
+
+def add_selection(parser: Parser) -> None:
+    """`topics` and `partitions`: see `Selection.of`."""
+    group = parser.add_argument_group("what to look at")
+    group.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        dest="topics",
+        metavar="GLOB",
+        help="topics of this name; * and ? stand for letters; repeatable",
+    )
+    group.add_argument(
+        "--partition",
+        action="append",
+        default=[],
+        dest="partitions",
+        type=int,
+        metavar="N",
+        help="partitions of this number; repeatable",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which partitions are meant: of any of the topics, of any of the numbers; all, if none."""
+
+    topics: tuple[str, ...] = ()
+    partitions: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Selection:
+        return cls(topics=tuple(arguments.topics), partitions=frozenset(arguments.partitions))
+
+    def includes(self, topic: str, partition: int | None) -> bool:
+        return (not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)) and (
+            not self.partitions or partition in self.partitions
+        )
+
+    @property
+    def is_everything(self) -> bool:
+        return not self.topics and not self.partitions
+
+
+def add_settings(parser: Parser) -> None:
+    """`config` and `set`: see kafka_log/settings.py."""
+    group = parser.add_argument_group(
+        "settings (from KRaft metadata in the log dir, then --config, then --set)"
+    )
+    group.add_argument(
+        "--config", metavar="FILE", help="Kafka's own names, as in server.properties"
+    )
+    group.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="one of them, such as retention.ms=60000; repeatable",
+    )
+
+
+def add_clock(parser: Parser) -> None:
+    """`now`: see `clock`."""
+    parser.add_argument(
+        "--now",
+        type=time_ms,
+        metavar="TIME",
+        help="the time to judge by: epoch milliseconds or ISO 8601 (UTC); default: the clock",
+    )
+
+
+def clock(arguments: argparse.Namespace) -> Clock:
+    from kafka_log.clock import FixedClock, system_clock
+
+    return system_clock if arguments.now is None else FixedClock(arguments.now)
+
+
+class Mode(Enum):
+    """What may be written."""
+
+    DRY_RUN = "dry-run"
+    """Nothing."""
+    OUTPUT = "output"
+    """A copy, elsewhere."""
+    IN_PLACE = "in-place"
+    """The directory itself."""
+
+
+def add_mode(parser: Parser) -> None:
+    """`dry_run`, `output`, `in_place`, one of them: see `mode`."""
+    group = parser.add_argument_group("what to write").add_mutually_exclusive_group()
+    group.add_argument(
+        "--dry-run", action="store_true", help="nothing: only tell what would be done (default)"
+    )
+    group.add_argument(
+        "--output", metavar="DIR", help="a copy as it would be afterwards, whole or not at all"
+    )
+    group.add_argument(
+        "--in-place", action="store_true", help="the directory itself, if no broker has it"
+    )
+
+
+def mode(arguments: argparse.Namespace) -> Mode:
+    if arguments.in_place:
+        return Mode.IN_PLACE
+    return Mode.DRY_RUN if arguments.output is None else Mode.OUTPUT
+
+
+def add_format(parser: Parser) -> None:
+    """`format`: text or json; `quiet`"""
+    parser.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="a table (default), or a JSON object a line",
+    )
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no hints")
+
+
+def add_engine(parser: Parser) -> None:
+    """`engine`: for `pipelines.engine.run`"""
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "local", "spark"),
+        default="auto",
+        help="where to work: in this machine's processes (local, auto); spark comes later",
+    )
+
+
+def add_kafka_version(parser: Parser) -> None:
+    """`kafka_version`"""
+    parser.add_argument(
+        "--kafka-version",
+        type=_kafka_version,
+        default=KAFKA_VERSIONS[-1],
+        metavar="X.Y",
+        help=f"whose rules to follow; default: the newest, {KAFKA_VERSIONS[-1]}",
+    )
+
+
+def _kafka_version(text: str) -> str:
+    release = ".".join(text.split(".")[:2])
+    if release not in KAFKA_VERSIONS:
+        raise argparse.ArgumentTypeError(f"{text!r}: known here: {', '.join(KAFKA_VERSIONS)}")
+    return release
+
+
+def time_ms(text: str) -> int:
+    """Epoch milliseconds; a time without a zone is UTC."""
+    from datetime import UTC, datetime, timedelta
+
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected epoch milliseconds or a time such as 2026-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

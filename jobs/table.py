@@ -1,0 +1,66 @@
+"""Rows for people and for programs: an aligned table, or a JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+NOTHING = "-"
+"""What a table shows for null."""
+
+
+def json_line(row: Mapping[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False)
+
+
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()
+) -> Iterator[str]:
+    """Lines of a table; columns named in `right` are numbers, and end under each other."""
+    texts = [[cell(value) for value in row] for row in rows]
+    ends = [name in set(right) for name in header]
+    titles = [name.upper() for name in header]
+    widths = [max(map(_width, column)) for column in zip(titles, *texts, strict=True)]
+    for line in (titles, *texts):
+        padded = [
+            _pad(text, width, right=end)
+            for text, width, end in zip(line, widths, ends, strict=True)
+        ]
+        yield "  ".join(padded).rstrip()
+
+
+def cell(value: object) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    # A name from a disk may hold anything: no control character reaches the terminal.
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
+
+
+def human_size(size: int | None) -> str | None:
+    """`1023 B`, `1.0 KiB`, `10 MiB`: three figures at most before a unit's 1024."""
+    if size is None:
+        return None
+    if size < 1024:
+        return f"{size} B"
+    amount = float(size)
+    for unit in _UNITS:
+        amount /= 1024
+        if amount < 1023.5 or unit == _UNITS[-1]:
+            return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
+    raise AssertionError("the last unit always returns")
+
+
+def _width(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(each) in "WF" else 1 for each in text)
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    spaces = " " * (width - _width(text))
+    return spaces + text if right else text + spaces

@@ -1,0 +1,139 @@
+"""Run these tasks, give their rows: the one seam between a job and the machine it runs on.
+
+A job is a list of tasks (picklable values) and a function over each (a module's own, or a
+`functools.partial` of one, so that it can be named to another process) that gives its rows. Here:
+
+    small input     one after another, in this process
+    large input     a few processes, each given a task at a time (processes.py)
+
+Rows come in the order of the tasks, either way. A task that fails gives a `Failure` in the place of
+its rows, and the others go on; so does one whose process was killed. Ctrl-C ends all of them.
+
+Spark is the third way, and comes with a later version. Nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from pipelines.processes import Processes, answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TextIO
+
+    from pipelines.processes import Answer
+
+Task = TypeVar("Task")
+Row = TypeVar("Row")
+Engine = Literal["auto", "local", "spark"]
+
+ENGINES: tuple[Engine, ...] = ("auto", "local", "spark")
+SMALL_INPUT = 64 * 1024 * 1024
+"""Bytes that one process reads before others would have started."""
+
+_WIPE = "\r\033[K"
+
+
+class EngineError(Exception):
+    """An engine that cannot be had here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure(Generic[Task]):
+    """What a task gave in place of its rows."""
+
+    task: Task
+    message: str
+    """For people; where an error has a place, it begins with it."""
+    details: str = ""
+    """The traceback of what nobody foresaw; empty for errors that say all themselves."""
+
+
+def run(
+    tasks: Iterable[Task],
+    function: Callable[[Task], Iterable[Row]],
+    *,
+    engine: Engine = "auto",
+    bytes_of: Callable[[Task], int] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    processes: int | None = None,
+) -> Iterator[Row | Failure[Task]]:
+    """The rows of every task, in order. Raises EngineError at once, not with the first row.
+
+    `bytes_of` tells what a task will read: it decides whether more processes pay, and is the
+    measure of progress (else a task is). `on_progress` is told how much is done, and of how much.
+    `processes` says how many, whatever the size.
+    """
+    if engine == "spark":
+        raise EngineError("--engine spark comes with a later version; use local, or auto")
+    todo = list(tasks)
+    sizes = [bytes_of(task) if bytes_of else 1 for task in todo]
+    enough = processes or (available_processors() if bytes_of and sum(sizes) > SMALL_INPUT else 1)
+    count = min(len(todo), enough)
+    answers = _one_by_one(todo, function) if count <= 1 else _several(todo, function, count)
+    return _rows(todo, answers, sizes, on_progress)
+
+
+def available_processors() -> int:
+    """How many this process may use: fewer than the machine has, in a container."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _rows(
+    tasks: Sequence[Task],
+    answers: Iterator[Answer],
+    sizes: Sequence[int],
+    on_progress: Callable[[int, int], None] | None,
+) -> Iterator[Row | Failure[Task]]:
+    """Rows in the order of the tasks, of answers that come as they are ready."""
+    waiting: dict[int, Answer] = {}
+    done, total, following = 0, sum(sizes), 0
+    for ready in answers:
+        waiting[ready.number] = ready
+        done += sizes[ready.number]
+        if on_progress is not None:
+            on_progress(done, total)
+        while following in waiting:
+            task, answered = tasks[following], waiting.pop(following)
+            yield from answered.rows
+            if answered.failure is not None:
+                message, details = answered.failure
+                yield Failure(task=task, message=message, details=details)
+            following += 1
+
+
+def _one_by_one(tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]]) -> Iterator[Answer]:
+    return (answer(number, task, function) for number, task in enumerate(tasks))
+
+
+def _several(
+    tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]], count: int
+) -> Iterator[Answer]:
+    with Processes(function, count) as processes:
+        yield from processes.answers(tasks)
+
+
+def progress_bar(label: str, stream: TextIO | None = None) -> Callable[[int, int], None] | None:
+    """A bar for `on_progress`; none where nobody would see it."""
+    out = sys.stderr if stream is None else stream
+    if not out.isatty():
+        return None
+    shown = -1
+
+    def show(done: int, total: int) -> None:
+        nonlocal shown
+        percent = 100 * done // total if total else 100
+        if percent != shown:
+            shown = percent
+            bar = "█" * (percent // 5)
+            end = _WIPE if percent == 100 else ""
+            out.write(f"\r{label} {bar:20} {percent:3d} %{end}")
+            out.flush()
+
+    return show

@@ -1,0 +1,52 @@
+"""Functions that other processes can find by name."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+from kafka_format.errors import CorruptError, Location
+from kafka_log.errors import LogLoadError
+
+
+def double(task: int) -> list[int]:
+    return [task, 2 * task]
+
+
+def plus(number: int, task: int) -> list[int]:
+    return [number + task]
+
+
+def slow_first(task: int) -> list[tuple[int, int]]:
+    if task == 0:
+        time.sleep(0.5)
+    return [(task, os.getpid())]
+
+
+def fails(task: str) -> Iterator[str]:
+    yield f"{task}: begun"
+    if task == "corrupt":
+        raise CorruptError(Location("t-0/5.log", 7), "magic 9", "0, 1 or 2")
+    if task == "unloadable":
+        raise LogLoadError("two directories of t-0")
+    if task == "gone":
+        open("/nowhere/at-all").close()
+    if task == "bug":
+        raise KeyError("surprise")
+    if task == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if task == "exits":
+        os._exit(7)
+    yield f"{task}: done"
+
+
+def unpicklable(task: int) -> list[object]:
+    return [lambda: task]
+
+
+def sleeps(task: str) -> list[str]:
+    """Tells where it runs, then sleeps for a minute."""
+    with open(task, "w") as file:
+        file.write(str(os.getpid()))
+    time.sleep(60)
+    return [task]

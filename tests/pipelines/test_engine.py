@@ -1,0 +1,201 @@
+"""Rows come in order, failures in their place, and nothing is left running."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from pipelines import engine
+from pipelines.engine import EngineError, Failure, progress_bar, run
+from tests.pipelines import functions
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 8])
+def test_rows_come_in_the_order_of_the_tasks(processes):
+    rows = [*run([3, 1, 2], functions.double, processes=processes)]
+    assert rows == [3, 6, 1, 2, 2, 4]
+
+
+def test_a_slow_first_task_still_comes_first_while_others_work_elsewhere():
+    rows = [*run([0, 1, 2, 3], functions.slow_first, processes=2)]
+    assert [task for task, _ in rows] == [0, 1, 2, 3]
+    pids = {pid for _, pid in rows}
+    assert len(pids) == 2
+    assert os.getpid() not in pids
+
+
+def test_small_input_stays_in_this_process():
+    tasks = [1, 2, 3]
+    rows = [*run(tasks, functions.slow_first, bytes_of=lambda _: 1000)]
+    assert {pid for _, pid in rows} == {os.getpid()}
+
+
+def test_large_input_goes_to_several_processes(monkeypatch):
+    monkeypatch.setattr(engine, "available_processors", lambda: 2)
+    rows = [*run([1, 2, 3], functions.slow_first, bytes_of=lambda _: engine.SMALL_INPUT)]
+    assert os.getpid() not in {pid for _, pid in rows}
+
+
+def test_one_large_task_needs_no_other_process():
+    rows = [*run([1], functions.slow_first, bytes_of=lambda _: 2**40)]
+    assert rows == [(1, os.getpid())]
+
+
+def test_no_tasks_give_no_rows():
+    assert [*run([], functions.double, processes=4)] == []
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_task_that_fails_says_so_in_its_place_and_the_others_go_on(processes):
+    tasks = ["fine", "corrupt", "unloadable", "gone", "bug", "last"]
+    rows = [*run(tasks, functions.fails, processes=processes)]
+    failures = [row for row in rows if isinstance(row, Failure)]
+    assert [(failure.task, failure.message) for failure in failures] == [
+        ("corrupt", "t-0/5.log@7: found magic 9, expected 0, 1 or 2"),
+        ("unloadable", "two directories of t-0"),
+        ("gone", "/nowhere/at-all: No such file or directory"),
+        ("bug", "internal error: KeyError: 'surprise'"),
+    ]
+    assert rows[:2] == ["fine: begun", "fine: done"]
+    assert rows[2:4] == ["corrupt: begun", failures[0]]
+    assert rows[-2:] == ["last: begun", "last: done"]
+    assert [bool(failure.details) for failure in failures] == [False, False, False, True]
+    assert "Traceback" in failures[3].details
+
+
+def test_a_killed_process_takes_only_its_own_task_along():
+    tasks = ["a", "killed", "b", "exits", "c", "d"]
+    rows = [*run(tasks, functions.fails, processes=2)]
+    failures = {row.task: row.message for row in rows if isinstance(row, Failure)}
+    assert failures == {
+        "killed": "its process was ended by SIGKILL (perhaps by a system short of memory)",
+        "exits": "its process ended unexpectedly, with exit code 7",
+    }
+    done = [row for row in rows if isinstance(row, str) and row.endswith("done")]
+    assert done == ["a: done", "b: done", "c: done", "d: done"]
+
+
+def test_a_row_that_no_pipe_can_carry_is_that_tasks_failure():
+    first, second = run([1, 2], functions.unpicklable, processes=2)
+    assert isinstance(first, Failure)
+    assert isinstance(second, Failure)
+    assert first.message.startswith("internal error: ")
+
+
+def test_partial_functions_travel_too():
+    assert [*run([2, 3], partial(functions.plus, 10), processes=2)] == [12, 13]
+
+
+def test_spark_is_refused_before_any_work():
+    with pytest.raises(EngineError, match="later version"):
+        run([1], functions.double, engine="spark")
+
+
+def test_progress_counts_bytes_up_to_all_of_them():
+    told = []
+    tasks = [10, 30, 60]
+    list(run(tasks, functions.double, bytes_of=int, on_progress=lambda *now: told.append(now)))
+    assert told == [(10, 100), (40, 100), (100, 100)]
+
+
+def test_progress_counts_tasks_where_sizes_are_unknown():
+    told = []
+    list(run([7, 7], functions.double, on_progress=lambda *now: told.append(now)))
+    assert told == [(1, 2), (2, 2)]
+
+
+def test_a_bar_is_for_terminals_alone():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    assert progress_bar("reading", io.StringIO()) is None
+    terminal = Terminal()
+    bar = progress_bar("reading", terminal)
+    bar(1, 4)
+    bar(1, 4)
+    bar(4, 4)
+    assert terminal.getvalue() == (
+        f"\rreading {'█' * 5:20}  25 %\rreading {'█' * 20} 100 %\r\033[K"
+    )
+
+
+def test_ctrl_c_ends_the_processes_at_once(tmp_path):
+    tasks = [str(tmp_path / name) for name in "ab"]
+    program = (
+        "from pipelines.engine import run\n"
+        "from tests.pipelines.functions import sleeps\n"
+        "if __name__ == '__main__':\n"
+        "    try:\n"
+        f"        list(run({tasks!r}, sleeps, processes=2))\n"
+        "    except KeyboardInterrupt:\n"
+        "        raise SystemExit(130)\n"
+    )
+    (tmp_path / "program.py").write_text(program)
+    parent = subprocess.Popen(
+        [sys.executable, tmp_path / "program.py"],
+        env={"PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # a terminal's Ctrl-C reaches all of its group
+    )
+    pids = [_written_pid(Path(task)) for task in tasks]
+    os.killpg(parent.pid, signal.SIGINT)
+    _, said = parent.communicate(timeout=20)
+    assert parent.returncode == 130
+    assert said == b""
+    assert not any(_is_alive(pid) for pid in pids)
+
+
+def test_rows_that_nobody_wants_any_more_end_the_processes(tmp_path):
+    tasks = [str(tmp_path / name) for name in "ab"]
+    rows = run([*tasks, "never"], functions.sleeps, processes=2)
+    pids = []
+
+    def interrupt(*_):
+        pids.extend(_written_pid(Path(task)) for task in tasks)
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(rows)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+    assert not any(_is_alive(pid) for pid in pids)
+
+
+def test_the_engine_loads_neither_spark_nor_numpy():
+    program = (
+        "import sys, pipelines.engine; print({'pyspark', 'numpy', 'pyarrow'} & {*sys.modules})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def _written_pid(path: Path) -> int:
+    for _ in range(200):
+        if path.exists() and (text := path.read_text()):
+            return int(text)
+        time.sleep(0.1)
+    raise AssertionError(f"{path}: no process began")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return state.read_text().rpartition(")")[2].split()[0] != "Z" if state.exists() else True
