@@ -1,0 +1,424 @@
+"""Seeded workloads: what a partition log may live through, as steps for Kafka's log and for ours.
+
+A workload is a list of sessions (open, steps, close), each the arguments of the oracle's
+`run_sessions` (tests/oracle/README.md has the steps). Nothing in it depends on an answer: offsets
+are told relative to where the log then stands (`from`, `delta`, `at_end`), so a step means
+something whatever happened to the ones before. Many are refused; a refusal is an answer as well,
+hence `may_fail` throughout.
+
+    draw_workload(7).sessions  ->  oracle.call("run_sessions", runs=[{"path": …, "sessions": …}])
+                               ->  tests.kafka_log.driver.run_sessions(path, sessions)
+"""
+
+import random
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from kafka_format.batch import decode_batch, encode_batch, encode_empty_batch
+from kafka_format.compression import Codec
+from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
+from kafka_format.legacy import encode_legacy_batch
+from kafka_format.record import Header, SimpleRecord, TimestampType
+
+START = 1_700_000_000_000
+LONG_MAX = 2**63 - 1
+TOPIC_ID = "b2JqZWN0aW9uLXNlZWRlZA"
+ISOLATIONS = ("LOG_END", "HIGH_WATERMARK", "TXN_COMMITTED")
+
+
+class Workload(NamedTuple):
+    seed: int
+    sessions: list[dict[str, Any]]
+
+    @property
+    def steps(self) -> list[dict[str, Any]]:
+        return [step for session in self.sessions for step in session["steps"]]
+
+
+@dataclass(slots=True)
+class _Producer:
+    """A client that remembers where it is, not what the log made of it."""
+
+    producer_id: int
+    transaction_version: int = 0  # 0: idempotent alone
+    epoch: int = 0
+    next_sequence: int = 0
+    in_transaction: bool = False
+    sent: list[bytes] = field(default_factory=list)  # for duplicates
+
+    def bump(self) -> None:
+        self.epoch += 1
+        self.next_sequence = 0
+        self.sent.clear()
+
+
+class _Drawing:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now = START
+        self.leader_epoch = 0
+        self.coordinator_epoch = 0
+        self.is_legacy = seed % 6 == 5
+        self.producers = [
+            _Producer(100 + i, transaction_version=version)
+            for i, version in enumerate((0, 0, 1, 1, 2))
+        ]
+        self.config = _draw_config(self.random)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def codec(self) -> Codec:
+        return self.random.choice(list(Codec))
+
+
+def draw_workload(
+    seed: int, *, sessions: int = 3, steps: int = 30, crashes: bool = True
+) -> Workload:
+    """`crashes`: whether a session may end without a close, and be opened as after one."""
+    drawing = _Drawing(seed)
+    drawn = []
+    is_clean = True
+    for _ in range(sessions):
+        session = _draw_session(drawing, steps)
+        session["clean_shutdown"] = is_clean
+        if not is_clean and drawing.chance(0.4):
+            session["recovery_point"] = 0  # a checkpoint that was not written in time
+        is_clean = not (crashes and drawing.chance(0.35))
+        session["close"] = "clean" if is_clean else "crash"
+        if drawing.chance(0.1):
+            is_clean = not crashes  # a broker that died before it wrote its marker
+        drawn.append(session)
+    return Workload(seed, drawn)
+
+
+def _draw_config(rng: random.Random) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "segment.bytes": rng.choice((700, 1500, 3000, 6000)),
+        "index.interval.bytes": rng.choice((0, 60, 300, 1000)),
+        "segment.index.bytes": rng.choice((40, 120, 1000)),
+        "message.timestamp.type": rng.choice(("CreateTime", "CreateTime", "LogAppendTime")),
+        "message.timestamp.after.max.ms": rng.choice((3_600_000, LONG_MAX)),
+        "segment.ms": rng.choice((4_000, 60_000, 604_800_000)),
+        "retention.ms": rng.choice((-1, 20_000, 7_200_000)),
+        "retention.bytes": rng.choice((-1, -1, 2000, 9000)),
+        "cleanup.policy": rng.choice(("delete", "delete", "delete", "compact", "compact,delete")),
+        "compression.type": rng.choice(("producer",) * 4 + ("uncompressed", "gzip", "lz4", "zstd")),
+    }
+    rare: dict[str, tuple[Any, ...]] = {
+        "max.message.bytes": (250, 600),
+        "message.timestamp.before.max.ms": (4_000,),
+        "preallocate": (True,),
+        "file.delete.delay.ms": (0,),
+        "flush.messages": (1, 7),
+    }
+    return config | {
+        name: rng.choice(values) for name, values in rare.items() if rng.random() < 0.2
+    }
+
+
+def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
+    makers = [maker for maker, _ in _STEPS]
+    weights = [weight for _, weight in _STEPS]
+    session = {
+        "config": drawing.config,
+        "time": drawing.now,
+        "topic_id": TOPIC_ID,
+        "producer_id_expiration_ms": 1_800_000,
+        "max_transaction_timeout_ms": 60_000,
+        "transaction_verification": False,
+        "steps": [],
+    }
+    for maker in drawing.random.choices(makers, weights, k=steps):
+        drawing.now += drawing.random.choice((0, 1, 40, 900, 2500))
+        if drawing.chance(0.02):
+            drawing.now += drawing.random.choice((61_000, 2_000_000, 7_300_000))
+        if drawing.chance(0.05):
+            drawing.leader_epoch += drawing.random.randint(1, 2)
+        step = {"time": drawing.now, "may_fail": True, **maker(drawing)}
+        session["steps"].append(step)
+    return session
+
+
+# ------------------------------------------------------------------------------------ records
+
+
+def _draw_records(drawing: _Drawing, *, magic: int = 2, gaps: bool = False) -> list[SimpleRecord]:
+    rng = drawing.random
+    records, offset = [], 0
+    for _ in range(rng.choice((1, 1, 2, 3, 8))):
+        headers = ()
+        if magic == 2 and drawing.chance(0.2):
+            headers = (Header("trace", rng.choice((None, b"", b"1"))),)
+        records.append(
+            SimpleRecord(
+                timestamp=-1 if magic == 0 else _draw_timestamp(drawing),
+                key=_draw_key(drawing),
+                value=_draw_value(drawing),
+                headers=headers,
+                offset=offset if gaps else None,
+            )
+        )
+        offset += 1 + (rng.randrange(3) if gaps else 0)
+    return records
+
+
+def _draw_timestamp(drawing: _Drawing) -> int:
+    if drawing.chance(0.01):
+        return drawing.now + 4_000_000  # too far ahead for most topics
+    return drawing.now - drawing.random.choice((0, 0, 3, 700, 6000))
+
+
+def _draw_key(drawing: _Drawing) -> bytes | None:
+    if drawing.chance(0.02 if "compact" in drawing.config["cleanup.policy"] else 0.3):
+        return None
+    return b"key-%d" % drawing.random.randrange(20)
+
+
+def _draw_value(drawing: _Drawing) -> bytes | None:
+    rng = drawing.random
+    if drawing.chance(0.1):
+        return rng.choice((None, b""))
+    size = rng.choice((5, 30, 90, 200))
+    return (
+        rng.randbytes(size)
+        if drawing.chance(0.4)
+        else (b"value %d " % rng.randrange(9) * size)[:size]
+    )
+
+
+def _encode(drawing: _Drawing, producer: _Producer | None, **more: Any) -> bytes:
+    """A client's batch; a producer's takes its next sequence."""
+    gaps = more.pop("gaps", False)
+    records = _draw_records(drawing, gaps=gaps)
+    if producer is None:
+        return encode_batch(records, codec=drawing.codec(), **more)
+    producer.in_transaction = producer.transaction_version > 0
+    batch = encode_batch(
+        records,
+        codec=drawing.codec(),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=producer.next_sequence,
+        is_transactional=producer.transaction_version > 0,
+        **more,
+    )
+    producer.next_sequence += decode_batch(batch).header.last_offset_delta + 1
+    return batch
+
+
+def _encode_marker(drawing: _Drawing, producer: _Producer, **more: Any) -> bytes:
+    """Ends a transaction, or one that never was; version 2 raises the epoch with it."""
+    rng = drawing.random
+    if drawing.chance(0.1):
+        drawing.coordinator_epoch += 1
+    if producer.transaction_version == 2:
+        producer.bump()
+    producer.in_transaction = False
+    epoch = drawing.coordinator_epoch - (1 if drawing.chance(0.03) else 0)
+    type_ = rng.choice((ControlRecordType.COMMIT, ControlRecordType.ABORT, ControlRecordType.ABORT))
+    key, value = encode_control_record(end_transaction_marker(type_, epoch))
+    return encode_batch(
+        [SimpleRecord(drawing.now, key, value)],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch - (1 if drawing.chance(0.03) and producer.epoch else 0),
+        is_transactional=True,
+        is_control=True,
+        **more,
+    )
+
+
+# -------------------------------------------------------------------------------------- steps
+
+
+def _append(drawing: _Drawing, data: bytes, **more: Any) -> dict[str, Any]:
+    return {"do": "append", "leader_epoch": drawing.leader_epoch, "bytes": data, **more}
+
+
+def _plain(drawing: _Drawing) -> dict[str, Any]:
+    if drawing.is_legacy:
+        return _legacy(drawing)
+    return _append(drawing, _encode(drawing, None))
+
+
+def _legacy(drawing: _Drawing) -> dict[str, Any]:
+    """Old magics: kept where the log is still of that version, else converted by the leader."""
+    rng = drawing.random
+    magic = rng.choice((0, 1))
+    codec = rng.choice((Codec.NONE, Codec.GZIP, Codec.LZ4))
+    data = encode_legacy_batch(_draw_records(drawing, magic=magic), magic=magic, codec=codec)
+    version = {"record_version": rng.choice((0, 1, 1))} if drawing.is_legacy else {}
+    return _append(drawing, data, **version)
+
+
+def _idempotent(drawing: _Drawing) -> dict[str, Any]:
+    rng = drawing.random
+    producer = rng.choice(drawing.producers)
+    if producer.sent and drawing.chance(0.15):
+        return _append(drawing, rng.choice(producer.sent))  # a retry: known, or long forgotten
+    if drawing.chance(0.06):
+        producer.bump()
+    if drawing.chance(0.05):
+        producer.next_sequence += rng.choice((-1, 1, 5)) if producer.next_sequence else 1
+    if drawing.chance(0.03) and producer.epoch:
+        fenced = _Producer(producer.producer_id, producer.transaction_version, producer.epoch - 1)
+        return _append(drawing, _encode(drawing, fenced))
+    data = _encode(drawing, producer)
+    producer.sent = [*producer.sent[-6:], data]
+    return _append(drawing, data)
+
+
+def _marker(drawing: _Drawing) -> dict[str, Any]:
+    transactional = [each for each in drawing.producers if each.transaction_version]
+    open_ones = [each for each in transactional if each.in_transaction]
+    producer = drawing.random.choice(open_ones or transactional)
+    data = _encode_marker(drawing, producer)
+    version = (
+        producer.transaction_version if drawing.chance(0.95) else 3 - producer.transaction_version
+    )
+    return _append(drawing, data, origin="COORDINATOR", transaction_version=version)
+
+
+def _spoiled(drawing: _Drawing) -> dict[str, Any]:
+    """What no leader takes, or takes only in part."""
+    rng = drawing.random
+    data = _encode(drawing, None)
+    damages: list[Callable[[], bytes]] = [
+        lambda: data[:-1] + bytes([data[-1] ^ 1]),  # checksum
+        lambda: data + data,  # two batches
+        lambda: data + data[: rng.randrange(1, 40)],  # a torn second one
+        lambda: data[: rng.randrange(len(data))],
+        lambda: struct.pack(">q", 5) + data[8:],  # base offset not 0
+        lambda: data[:16] + b"\x03" + data[17:],  # magic of the future
+        lambda: data[:8] + struct.pack(">i", 5) + data[12:],  # a length below any batch's
+        lambda: b"",
+    ]
+    return _append(drawing, rng.choice(damages)())
+
+
+def _follower(drawing: _Drawing) -> dict[str, Any]:
+    """A chunk as a fetch from the leader gives it: batches of any producer, gaps between them."""
+    rng = drawing.random
+    chunk, next_offset = b"", 0
+    for _ in range(rng.choice((1, 2, 4))):
+        base_offset = next_offset + (rng.randrange(4) if drawing.chance(0.2) else 0)
+        if drawing.chance(0.02):
+            base_offset = max(0, base_offset - 2)  # offsets that go back
+        batch = _follower_batch(drawing, base_offset)
+        next_offset = base_offset + decode_batch(batch).header.last_offset_delta + 1
+        chunk += batch
+    if drawing.chance(0.05):
+        chunk = chunk[: -rng.randrange(1, 20)]
+    at_end = rng.choice((-2, 1, 30)) if drawing.chance(0.08) else 0
+    step = _append(drawing, chunk, origin="REPLICATION", at_end=at_end)
+    if drawing.chance(0.05):
+        step["leader_epoch"] -= 1  # a replica that does not know of the newest leader yet
+    return step
+
+
+def _follower_batch(drawing: _Drawing, base_offset: int) -> bytes:
+    rng = drawing.random
+    producer = rng.choice([None, None, *drawing.producers])
+    decided: dict[str, Any] = {"partition_leader_epoch": drawing.leader_epoch}
+    if producer and producer.transaction_version and drawing.chance(0.4):
+        batch = _encode_marker(drawing, producer, **decided)
+    else:
+        if drawing.chance(0.2):
+            decided |= {
+                "timestamp_type": TimestampType.LOG_APPEND_TIME,
+                "log_append_time": drawing.now,
+            }
+        batch = _encode(drawing, producer, gaps=drawing.chance(0.2), **decided)
+    if drawing.chance(0.05):
+        batch = encode_empty_batch(decode_batch(batch).header)  # as the cleaner leaves it
+    return struct.pack(">q", base_offset) + batch[8:]
+
+
+def _truncate(drawing: _Drawing) -> dict[str, Any]:
+    return {"do": "truncate_to", "delta": -drawing.random.choice((0, 1, 2, 5, 9, 30))}
+
+
+def _truncate_fully(drawing: _Drawing) -> dict[str, Any]:
+    step = {"do": "truncate_fully_and_start_at", "delta": drawing.random.choice((-3, 0, 10))}
+    return step | ({"log_start_offset": 1} if drawing.chance(0.2) else {})
+
+
+def _truncate_below(drawing: _Drawing) -> dict[str, Any]:
+    return {"do": "truncate_to", "from": "start", "delta": drawing.random.choice((-1, 0, 2))}
+
+
+def _log_start(drawing: _Drawing) -> dict[str, Any]:
+    where = drawing.random.choice(("high_watermark", "start", "last_stable", "active"))
+    return {
+        "do": "log_start_offset",
+        "from": where,
+        "delta": drawing.random.choice((-2, 0, 0, 1, 4, 20)),
+    }
+
+
+def _high_watermark(drawing: _Drawing) -> dict[str, Any]:
+    do = drawing.random.choice(("high_watermark", "maybe_update_high_watermark"))
+    if drawing.chance(0.7):
+        return {"do": do, "delta": drawing.random.choice((0, 0, -1, -4, 5))}
+    return {"do": do, "from": "high_watermark", "delta": drawing.random.choice((-3, 2, 9))}
+
+
+def _read(drawing: _Drawing) -> dict[str, Any]:
+    rng = drawing.random
+    return {
+        "do": "read",
+        "from": rng.choice(("start", "start", "end", "high_watermark", "last_stable", "active")),
+        "delta": rng.choice((-3, -1, 0, 0, 1, 4, 12)),
+        "max_length": rng.choice((0, 40, 150, 700, 1 << 20)),
+        "isolation": rng.choice(ISOLATIONS),
+        "min_one_message": drawing.chance(0.7),
+    }
+
+
+def _offset_for_timestamp(drawing: _Drawing) -> dict[str, Any]:
+    special = drawing.random.choice((-1, -2, -3, -3, -4, -5, -6))
+    near = drawing.now - drawing.random.choice((0, 500, 5_000, 20_000, 90_000))
+    return {"do": "offset_for_timestamp", "timestamp": special if drawing.chance(0.5) else near}
+
+
+def _end_offset_for_epoch(drawing: _Drawing) -> dict[str, Any]:
+    epoch = drawing.random.randint(-1, drawing.leader_epoch + 1)
+    return {"do": "end_offset_for_epoch", "leader_epoch": epoch}
+
+
+def _assign_epoch(drawing: _Drawing) -> dict[str, Any]:
+    drawing.leader_epoch += 1
+    return {"do": "assign_epoch", "leader_epoch": drawing.leader_epoch}
+
+
+def _just(do: str) -> Callable[[_Drawing], dict[str, Any]]:
+    return lambda _: {"do": do}
+
+
+_STEPS: tuple[tuple[Callable[[_Drawing], dict[str, Any]], float], ...] = (
+    (_plain, 14),
+    (_idempotent, 24),
+    (_marker, 10),
+    (_follower, 10),
+    (_legacy, 1.5),
+    (_spoiled, 1.5),
+    (_high_watermark, 7),
+    (_read, 10),
+    (_offset_for_timestamp, 4),
+    (_end_offset_for_epoch, 1),
+    (_assign_epoch, 1),
+    (_truncate, 1.5),
+    (_truncate_below, 0.2),
+    (_truncate_fully, 0.3),
+    (_log_start, 2),
+    (_just("roll"), 1.5),
+    (_just("flush"), 1),
+    (_just("delete_old_segments"), 2),
+    (_just("remove_expired_producers"), 1),
+    (_just("producer_snapshot"), 0.7),
+    (_just("run_pending"), 1.5),
+    (_just("late_transaction"), 0.5),
+    (_just("state"), 1.5),
+)
