@@ -27,6 +27,14 @@ class ApiError(LogError):
     code: ClassVar[int] = -1
 
 
+class UnknownServerError(ApiError):
+    """What Kafka's code did not foresee: an exception of Java's, which a client never gets to see.
+
+    Index out of bounds, illegal argument, unsupported operation: the broker answers all of them
+    with the same code, and the append has changed nothing.
+    """
+
+
 class OffsetOutOfRangeError(ApiError):
     code = 1
 
@@ -45,10 +53,6 @@ class RecordTooLargeError(ApiError):
 
 class RecordBatchTooLargeError(ApiError):
     code = 18
-
-
-class InvalidTimestampError(ApiError):
-    code = 32
 
 
 class UnsupportedForMessageFormatError(ApiError):
@@ -86,14 +90,20 @@ class RecordError(NamedTuple):
     message: str
 
 
-class InvalidRecordError(ApiError):
+class RecordValidationError(ApiError):
     """Records that no log may hold; `record_errors` names them (a produce response lists them)."""
-
-    code = 87
 
     def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
         super().__init__(message)
         self.record_errors = tuple(record_errors)
+
+
+class InvalidTimestampError(RecordValidationError):
+    code = 32
+
+
+class InvalidRecordError(RecordValidationError):
+    code = 87
 
 
 class UnexpectedAppendOffsetError(LogError):
@@ -108,9 +118,31 @@ class InvalidOffsetError(LogError):
     """An offset index entry that does not increase."""
 
 
+class IndexFullError(LogError):
+    """An index entry for which there is no slot; a segment is rolled before that happens."""
+
+
+class IndexOffsetOverflowError(LogError):
+    """An index entry whose offset is too far from the segment's base for four bytes."""
+
+
 class CorruptIndexError(LogError):
     """A side file that cannot belong to its segment; Kafka rebuilds it."""
 
 
 class SegmentOffsetOverflowError(LogError):
     """An offset too far from its segment's base for four bytes; Kafka splits such a segment."""
+
+
+class IllegalArgumentError(LogError, ValueError):
+    """Kafka's IllegalArgumentException: a call that no log of one broker's making leads to.
+
+    Damage may: a broker that loads such a log fails.
+    """
+
+
+class IllegalControlRecordError(IllegalArgumentError):
+    """A control record of a producer that ends no transaction: Kafka's replay dies of it.
+
+    (A key or version that is no control record's is a FormatError: there recovery cuts the log.)
+    """
