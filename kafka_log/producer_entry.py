@@ -1,0 +1,240 @@
+"""What a log remembers of one producer, and of one transaction.
+
+Mirrors ProducerStateEntry, BatchMetadata, TxnMetadata, CompletedTxn, VerificationStateEntry and
+VerificationGuard. Numbers are Java's: sequences are 32 bits and go from 2147483647 to 0.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format.batch import NO_PRODUCER_EPOCH
+from kafka_format.record import NO_SEQUENCE, NO_TIMESTAMP
+
+if TYPE_CHECKING:
+    from kafka_format.batch import BatchHeader
+
+BATCHES_TO_RETAIN = 5
+"""How far back a duplicate is recognised: a producer has at most five requests in flight."""
+NO_COORDINATOR_EPOCH = -1
+
+_INT32_MAX = 2**31 - 1
+
+
+def wrap_int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def decrement_sequence(sequence: int, decrement: int) -> int:
+    """Back from 0 comes 2147483647."""
+    if sequence < decrement:
+        return wrap_int32(_INT32_MAX - wrap_int32(decrement - sequence) + 1)
+    return wrap_int32(sequence - decrement)
+
+
+class BatchMetadata(NamedTuple):
+    """A batch that was appended, as its producer may send it again."""
+
+    last_seq: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_seq(self) -> int:
+        return decrement_sequence(self.last_seq, self.offset_delta)
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTxn(NamedTuple):
+    """A transaction whose marker was found; `last_offset` is the marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+
+
+class TxnMetadata:
+    """A transaction of a log: open until it has a `last_offset`, that of its marker."""
+
+    __slots__ = ("first_offset", "last_offset", "producer_id")
+
+    def __init__(self, producer_id: int, first_offset: int, last_offset: int | None = None) -> None:
+        self.producer_id = producer_id
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+
+    def __repr__(self) -> str:
+        end = "open" if self.last_offset is None else f"to {self.last_offset}"
+        return f"TxnMetadata(producer {self.producer_id}, from {self.first_offset}, {end})"
+
+
+class ProducerStateEntry:
+    """One producer: its epoch, its last batches, and its open transaction."""
+
+    __slots__ = (
+        "batch_metadata",
+        "coordinator_epoch",
+        "current_txn_first_offset",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+    )
+
+    def __init__(
+        self,
+        producer_id: int,
+        producer_epoch: int = NO_PRODUCER_EPOCH,
+        coordinator_epoch: int = NO_COORDINATOR_EPOCH,
+        last_timestamp: int = NO_TIMESTAMP,
+        current_txn_first_offset: int | None = None,
+    ) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.coordinator_epoch = coordinator_epoch
+        self.last_timestamp = last_timestamp
+        self.current_txn_first_offset = current_txn_first_offset
+        self.batch_metadata: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
+
+    def __repr__(self) -> str:
+        return (
+            f"ProducerStateEntry(producer {self.producer_id}, epoch {self.producer_epoch}, "
+            f"coordinator epoch {self.coordinator_epoch}, last timestamp {self.last_timestamp}, "
+            f"transaction from {self.current_txn_first_offset}, {list(self.batch_metadata)})"
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Without batches: nothing but markers was seen of this epoch."""
+        return not self.batch_metadata
+
+    @property
+    def first_seq(self) -> int:
+        return self.batch_metadata[0].first_seq if self.batch_metadata else NO_SEQUENCE
+
+    @property
+    def last_seq(self) -> int:
+        return self.batch_metadata[-1].last_seq if self.batch_metadata else NO_SEQUENCE
+
+    @property
+    def first_data_offset(self) -> int:
+        return self.batch_metadata[0].first_offset if self.batch_metadata else -1
+
+    @property
+    def last_data_offset(self) -> int:
+        return self.batch_metadata[-1].last_offset if self.batch_metadata else -1
+
+    @property
+    def last_offset_delta(self) -> int:
+        return self.batch_metadata[-1].offset_delta if self.batch_metadata else 0
+
+    def without_batches(self) -> ProducerStateEntry:
+        """The same producer with an empty window (ProducerStateEntry.withProducerId)."""
+        return ProducerStateEntry(
+            self.producer_id,
+            self.producer_epoch,
+            self.coordinator_epoch,
+            self.last_timestamp,
+            self.current_txn_first_offset,
+        )
+
+    def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
+        self._maybe_update_producer_epoch(producer_epoch)
+        self.batch_metadata.append(batch)
+        self.last_timestamp = batch.timestamp
+
+    def end_transaction(
+        self, producer_epoch: int, coordinator_epoch: int, last_timestamp: int
+    ) -> None:
+        """What a marker does. Its epochs are taken even if they go back."""
+        self._maybe_update_producer_epoch(producer_epoch)
+        self.coordinator_epoch = coordinator_epoch
+        self.current_txn_first_offset = None
+        self.last_timestamp = last_timestamp
+
+    def update(self, newer: ProducerStateEntry) -> None:
+        """Take what an append found; its batches come behind ours if the epoch is still ours."""
+        self._maybe_update_producer_epoch(newer.producer_epoch)
+        self.batch_metadata.extend(newer.batch_metadata)
+        newer.batch_metadata.clear()
+        self.coordinator_epoch = newer.coordinator_epoch
+        self.current_txn_first_offset = newer.current_txn_first_offset
+        self.last_timestamp = newer.last_timestamp
+
+    def find_duplicate_batch(self, header: BatchHeader) -> BatchMetadata | None:
+        """The batch of this very sequence range, if the epoch is the same."""
+        if header.producer_epoch != self.producer_epoch:
+            return None
+        wanted = (header.base_sequence, header.last_sequence)
+        for batch in self.batch_metadata:
+            if (batch.first_seq, batch.last_seq) == wanted:
+                return batch
+        return None
+
+    def _maybe_update_producer_epoch(self, producer_epoch: int) -> None:
+        if self.producer_epoch != producer_epoch:
+            self.batch_metadata.clear()
+            self.producer_epoch = producer_epoch
+
+
+class VerificationGuard:
+    """Unlike every other: held by who asked the coordinator, and by the log. SENTINEL is none."""
+
+    __slots__ = ("_value",)
+    _next_value = itertools.count(1)
+
+    def __init__(self) -> None:
+        self._value = next(VerificationGuard._next_value)
+
+    def __repr__(self) -> str:
+        return "SENTINEL" if self is SENTINEL else f"VerificationGuard({self._value})"
+
+    def verify(self, verifying: VerificationGuard) -> bool:
+        """Whether `verifying` is this one; the sentinel verifies nothing, not even itself."""
+        return verifying is self and verifying is not SENTINEL
+
+
+SENTINEL = VerificationGuard()
+
+
+class VerificationStateEntry:
+    """A transaction that is being verified before its first append.
+
+    The lowest sequence that waits for it is kept: a higher one must not be written first.
+    """
+
+    __slots__ = (
+        "epoch",
+        "lowest_sequence",
+        "supports_epoch_bump",
+        "timestamp",
+        "verification_guard",
+    )
+
+    def __init__(
+        self, timestamp: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> None:
+        self.timestamp = timestamp
+        self.verification_guard = VerificationGuard()
+        self.lowest_sequence = sequence
+        self.epoch = epoch
+        self.supports_epoch_bump = supports_epoch_bump
+
+    def __repr__(self) -> str:
+        return (
+            f"VerificationStateEntry(epoch {self.epoch}, lowest sequence {self.lowest_sequence}, "
+            f"since {self.timestamp}, supports_epoch_bump={self.supports_epoch_bump})"
+        )
+
+    def maybe_update_lowest_sequence_and_epoch(self, sequence: int, epoch: int) -> None:
+        if epoch == self.epoch and sequence < self.lowest_sequence:
+            self.lowest_sequence = sequence
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.lowest_sequence = sequence

@@ -1,0 +1,564 @@
+"""Every producer of a log, its open transactions, and the snapshots that keep them over a restart.
+
+    producers        the last batches of each producer, its epochs, its open transaction
+    ongoing          transactions without a marker, by first offset
+    unreplicated     transactions whose marker is not below the high watermark yet
+    map end offset   the state is that of the log up to here
+    <offset>.snapshot   the producers, as they were when the map ended at that offset
+
+The first unstable offset is the first one of `ongoing` or `unreplicated`. A snapshot keeps of each
+producer the last batch alone; transactions that are merely unreplicated are not in it.
+
+Mirrors ProducerStateManager, SnapshotFile and UnifiedLog.updateProducers of 4.3.1. Replay over
+columns is in producer_replay.py, the checks of an append in producer_append.py.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format import java_text
+from kafka_format.batch import NO_PRODUCER_ID
+from kafka_format.errors import FormatError
+from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.producer_snapshot import (
+    ProducerSnapshotEntry,
+    ProducerSnapshotFile,
+    decode_producer_snapshot,
+    encode_producer_snapshot,
+    iter_producer_snapshot,
+)
+from kafka_log.append_origin import AppendOrigin
+from kafka_log.errors import (
+    IllegalArgumentError,
+    InvalidProducerEpochError,
+    LogLoadError,
+)
+from kafka_log.names import FileKind, FileState, segment_file_name
+from kafka_log.producer_append import TV_UNKNOWN, ProducerAppendInfo
+from kafka_log.producer_entry import (
+    SENTINEL,
+    BatchMetadata,
+    CompletedTxn,
+    ProducerStateEntry,
+    TxnMetadata,
+    VerificationGuard,
+    VerificationStateEntry,
+)
+from kafka_log.producer_replay import ProducerReplay, replay_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from kafka_format.batch import RecordBatch
+    from kafka_format.columnar.headers import BatchColumns
+    from kafka_format.columnar.records import Damage
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
+    from kafka_log.files import Files
+    from kafka_log.producer_replay import BatchReader
+
+__all__ = [
+    "SENTINEL",
+    "AppendOrigin",
+    "BatchMetadata",
+    "CompletedTxn",
+    "ProducerAppendInfo",
+    "ProducerReplay",
+    "ProducerStateEntry",
+    "ProducerStateManager",
+    "SnapshotFile",
+    "TxnMetadata",
+    "VerificationGuard",
+    "VerificationStateEntry",
+    "read_snapshot",
+    "update_producers",
+]
+
+LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
+"""A coordinator aborts what runs longer than allowed; so long after that it should have."""
+
+_SNAPSHOT_SUFFIX = FileKind.PRODUCER_SNAPSHOT.ending
+
+
+class SnapshotFile(NamedTuple):
+    """A snapshot by its name; `offset` is where its state ends, exclusively."""
+
+    offset: int
+    name: str
+
+
+class _ByOffset:
+    """Transactions by their first offset, in its order."""
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._txns: dict[int, TxnMetadata] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[TxnMetadata]:
+        return map(self._txns.__getitem__, self._offsets)
+
+    def put(self, txn: TxnMetadata) -> None:
+        if txn.first_offset not in self._txns:
+            insort(self._offsets, txn.first_offset)
+        self._txns[txn.first_offset] = txn
+
+    def pop(self, first_offset: int) -> TxnMetadata | None:
+        txn = self._txns.pop(first_offset, None)
+        if txn is not None:
+            del self._offsets[bisect_left(self._offsets, first_offset)]
+        return txn
+
+    def first(self) -> TxnMetadata | None:
+        return self._txns[self._offsets[0]] if self._offsets else None
+
+    def clear(self) -> None:
+        self._offsets.clear()
+        self._txns.clear()
+
+
+class ProducerStateManager:
+    """The producers of one partition."""
+
+    def __init__(
+        self, files: Files, config: LogConfig, clock: Clock, *, topic_partition: str = ""
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.config = config
+        self._files = files
+        self._clock = clock
+        self._producers: dict[int, ProducerStateEntry] = {}
+        self._verification_states: dict[int, VerificationStateEntry] = {}
+        self._ongoing = _ByOffset()
+        self._unreplicated = _ByOffset()
+        self._oldest_txn_last_timestamp = -1
+        self._map_end_offset = 0
+        self._last_snap_offset = 0
+        self._snapshots = self._load_snapshots()
+
+    def __repr__(self) -> str:
+        return (
+            f"ProducerStateManager({self.topic_partition}: {len(self._producers)} producers, "
+            f"{len(self._ongoing)} ongoing and {len(self._unreplicated)} unreplicated "
+            f"transactions, up to offset {self._map_end_offset})"
+        )
+
+    # ------------------------------------------------------------------------- what there is
+
+    @property
+    def map_end_offset(self) -> int:
+        return self._map_end_offset
+
+    @property
+    def active_producers(self) -> Mapping[int, ProducerStateEntry]:
+        return self._producers
+
+    @property
+    def ongoing_txns(self) -> list[TxnMetadata]:
+        """Without a marker, by first offset."""
+        return list(self._ongoing)
+
+    @property
+    def unreplicated_txns(self) -> list[TxnMetadata]:
+        """With a marker that the high watermark has not passed, by first offset."""
+        return list(self._unreplicated)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._producers and not len(self._unreplicated)
+
+    def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
+        return self._producers.get(producer_id)
+
+    def first_unstable_offset(self) -> int | None:
+        """The first offset that is undecided, or decided by a marker not yet replicated."""
+        firsts = [
+            txn.first_offset
+            for txn in (self._ongoing.first(), self._unreplicated.first())
+            if txn is not None
+        ]
+        return min(firsts, default=None)
+
+    def first_undecided_offset(self) -> int | None:
+        first = self._ongoing.first()
+        return None if first is None else first.first_offset
+
+    def has_late_transaction(self, now_ms: int) -> bool:
+        """Whether the oldest open transaction is older than any coordinator leaves one open."""
+        last = self._oldest_txn_last_timestamp
+        limit = self.config.max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+        return last > 0 and now_ms - last > limit
+
+    # ------------------------------------------------------------------------- verification
+
+    def maybe_create_verification_state_entry(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationStateEntry:
+        entry = self._verification_states.get(producer_id)
+        if entry is None:
+            entry = VerificationStateEntry(
+                self._clock(), sequence, epoch, supports_epoch_bump=supports_epoch_bump
+            )
+            self._verification_states[producer_id] = entry
+        entry.maybe_update_lowest_sequence_and_epoch(sequence, epoch)
+        return entry
+
+    def verification_state_entry(self, producer_id: int) -> VerificationStateEntry | None:
+        return self._verification_states.get(producer_id)
+
+    def clear_verification_state_entry(self, producer_id: int) -> None:
+        self._verification_states.pop(producer_id, None)
+
+    def end_verification(self, producer_id: int, epoch: int, *, is_control: bool) -> None:
+        """After a transactional batch: there is a first offset now, or the transaction has ended.
+
+        But a marker of the epoch that is being verified (version 2) ends the transaction before.
+        """
+        entry = self._verification_states.get(producer_id)
+        if entry and not (entry.supports_epoch_bump and is_control and epoch == entry.epoch):
+            del self._verification_states[producer_id]
+
+    def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Of this very epoch: under a newer one the transaction may have ended (UnifiedLog)."""
+        entry = self._producers.get(producer_id)
+        return (
+            entry is not None
+            and entry.current_txn_first_offset is not None
+            and entry.producer_epoch == producer_epoch
+        )
+
+    def verification_guard(self, producer_id: int) -> VerificationGuard:
+        entry = self._verification_states.get(producer_id)
+        return SENTINEL if entry is None else entry.verification_guard
+
+    def maybe_start_transaction_verification(
+        self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
+    ) -> VerificationGuard:
+        """What a first append of a transaction must show; SENTINEL if it is open already."""
+        self.check_epoch_not_older(producer_id, epoch)
+        if self.has_ongoing_transaction(producer_id, epoch):
+            return SENTINEL
+        return self.maybe_create_verification_state_entry(
+            producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
+        ).verification_guard
+
+    def check_epoch_not_older(self, producer_id: int, epoch: int) -> None:
+        entry = self._producers.get(producer_id)
+        if entry is not None and epoch < entry.producer_epoch:
+            raise InvalidProducerEpochError(
+                f"{self.topic_partition}: epoch {epoch} of producer {producer_id}, expected at "
+                f"least {entry.producer_epoch}, the last one seen"
+            )
+
+    # ------------------------------------------------------------------------- updates
+
+    def prepare_update(self, producer_id: int, origin: AppendOrigin) -> ProducerAppendInfo:
+        entry = self._producers.get(producer_id) or ProducerStateEntry(producer_id)
+        verification = self._verification_states.get(producer_id)
+        return ProducerAppendInfo(self.topic_partition, entry, origin, verification)
+
+    def update(self, append_info: ProducerAppendInfo) -> None:
+        producer_id = append_info.producer_id
+        if producer_id == NO_PRODUCER_ID:
+            raise IllegalArgumentError(
+                f"{self.topic_partition}: producer {producer_id}, expected an id of 0 or more"
+            )
+        updated = append_info.to_entry()
+        current = self._producers.get(producer_id)
+        if current is None:
+            self._producers[producer_id] = updated
+        else:
+            current.update(updated)
+        for txn in append_info.started_transactions:
+            self._ongoing.put(txn)
+        self._update_oldest_txn_timestamp()
+
+    def update_map_end_offset(self, offset: int) -> None:
+        self._map_end_offset = offset
+
+    def last_stable_offset(self, completed: CompletedTxn) -> int:
+        """Of the moment before `complete_txn`: what a transaction index entry tells."""
+        for txn in self._ongoing:
+            if txn.producer_id != completed.producer_id:
+                return txn.first_offset
+        return completed.last_offset + 1
+
+    def complete_txn(self, completed: CompletedTxn) -> None:
+        txn = self._ongoing.pop(completed.first_offset)
+        if txn is None:
+            raise IllegalArgumentError(
+                f"{self.topic_partition}: the end of {completed}, expected that it had begun"
+            )
+        txn.last_offset = completed.last_offset
+        self._unreplicated.put(txn)
+        self._update_oldest_txn_timestamp()
+
+    def on_high_watermark_updated(self, high_watermark: int) -> None:
+        self._remove_unreplicated(high_watermark)
+
+    def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
+        """Producers stay, whatever was deleted; so do transactions that began before."""
+        self._remove_unreplicated(log_start_offset)
+        self._map_end_offset = max(self._map_end_offset, log_start_offset)
+        latest = self.latest_snapshot_offset
+        self._last_snap_offset = log_start_offset if latest is None else latest
+
+    def remove_expired_producers(self, now_ms: int) -> None:
+        expiration = self.config.producer_id_expiration_ms
+        for producer_id in [
+            entry.producer_id
+            for entry in self._producers.values()
+            if self._is_expired(entry, now_ms)
+        ]:
+            del self._producers[producer_id]
+        for producer_id in [
+            producer_id
+            for producer_id, entry in self._verification_states.items()
+            if now_ms - entry.timestamp >= expiration
+        ]:
+            del self._verification_states[producer_id]
+
+    def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
+        age = now_ms - entry.last_timestamp
+        return (
+            entry.current_txn_first_offset is None and age >= self.config.producer_id_expiration_ms
+        )
+
+    def _remove_unreplicated(self, offset: int) -> None:
+        for txn in list(self._unreplicated):
+            if txn.last_offset is not None and txn.last_offset < offset:
+                self._unreplicated.pop(txn.first_offset)
+
+    def _update_oldest_txn_timestamp(self) -> None:
+        txn = self._ongoing.first()
+        entry = None if txn is None else self._producers.get(txn.producer_id)
+        self._oldest_txn_last_timestamp = -1 if entry is None else entry.last_timestamp
+
+    # ------------------------------------------------------------------------- replay
+
+    def replay_batches(
+        self,
+        batches: BatchColumns,
+        read_batch: BatchReader,
+        *,
+        on_completed: Callable[[CompletedTxn, int], None] | None = None,
+    ) -> Damage | None:
+        """Batch by batch, each transaction completed at its marker, as LogSegment.recover does.
+
+        `read_batch(position, size)` gives the bytes of a control batch. `on_completed` is told
+        every completed transaction with the last stable offset of that moment, before it is
+        completed (LogSegment.update_txn_index). Moves the map end offset behind the last batch of
+        magic 2. The answer is the batch whose marker does not decode, if there is one: it and what
+        follows it are not applied (recovery keeps that batch and cuts behind it).
+
+        For rebuildProducerState and appends, which complete at the end: see ProducerReplay.
+        """
+        return replay_batches(self, batches, read_batch, on_completed)
+
+    # ------------------------------------------------------------------------- truncation
+
+    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
+        """Keep the snapshots in between, and load the latest unless the map ends there already."""
+        for offset in sorted(self._snapshots):
+            if offset > log_end_offset or offset <= log_start_offset:
+                self._remove_and_delete_snapshot(offset)
+        if log_end_offset == self._map_end_offset:
+            self.on_log_start_offset_incremented(log_start_offset)
+            return
+        self._clear()
+        self._load_from_snapshot(log_start_offset, now_ms)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self._clear()
+        for snapshot_offset in sorted(self._snapshots):
+            self._remove_and_delete_snapshot(snapshot_offset)
+        self._last_snap_offset = 0
+        self._map_end_offset = offset
+
+    def truncate_fully_and_reload_snapshots(self) -> None:
+        self.truncate_fully_and_start_at(0)
+        self._snapshots = self._load_snapshots()
+
+    def _clear(self) -> None:
+        self._producers.clear()
+        self._ongoing.clear()
+        self._unreplicated.clear()
+        self._update_oldest_txn_timestamp()
+
+    def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> None:
+        """The latest that reads; one that does not is deleted, and the next lower is tried."""
+        while self._snapshots:
+            offset = max(self._snapshots)
+            try:
+                entries = read_snapshot(self._files, self._snapshots[offset])
+            except FormatError:
+                self._remove_and_delete_snapshot(offset)
+                continue
+            for entry in entries:
+                if not self._is_expired(entry, now_ms):
+                    self.load_producer_entry(entry)
+            self._last_snap_offset = self._map_end_offset = offset
+            self._update_oldest_txn_timestamp()
+            return
+        self._last_snap_offset = self._map_end_offset = log_start_offset
+
+    def load_producer_entry(self, entry: ProducerStateEntry) -> None:
+        self._producers[entry.producer_id] = entry
+        if entry.current_txn_first_offset is not None:
+            self._ongoing.put(TxnMetadata(entry.producer_id, entry.current_txn_first_offset))
+
+    # ------------------------------------------------------------------------- snapshots
+
+    @property
+    def snapshots(self) -> list[SnapshotFile]:
+        return [SnapshotFile(offset, self._snapshots[offset]) for offset in sorted(self._snapshots)]
+
+    @property
+    def latest_snapshot_offset(self) -> int | None:
+        return max(self._snapshots, default=None)
+
+    @property
+    def oldest_snapshot_offset(self) -> int | None:
+        return min(self._snapshots, default=None)
+
+    def fetch_snapshot(self, offset: int) -> str | None:
+        """The name of the snapshot of this very offset."""
+        return self._snapshots.get(offset)
+
+    def take_snapshot(self, *, sync: bool = True) -> str | None:
+        """A snapshot at the map's end, and its name, unless the last one was as late."""
+        offset = self._map_end_offset
+        if offset <= self._last_snap_offset:
+            return None
+        name = str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
+        self._write_snapshot(name, sync=sync)
+        self._snapshots[offset] = name
+        self._last_snap_offset = offset
+        return name
+
+    def _write_snapshot(self, name: str, *, sync: bool) -> None:
+        """Over an older file of that name, which is not cut before: a longer one keeps its end."""
+        data = encode_producer_snapshot(
+            ProducerSnapshotFile.of(map(_snapshot_entry, self._producers.values()))
+        )
+        file = self._files.open(name, create=True)
+        try:
+            file.write_at(0, data)
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+
+    def delete_snapshots_before(self, offset: int) -> None:
+        for each in sorted(self._snapshots):
+            if 0 <= each < offset:
+                self._remove_and_delete_snapshot(each)
+
+    def remove_and_mark_snapshot_for_deletion(self, offset: int) -> SnapshotFile | None:
+        """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
+        name = self._snapshots.pop(offset, None)
+        if name is None:
+            return None
+        renamed = f"{name}{FileState.DELETED.value}"
+        try:
+            self._files.rename(name, renamed)
+        except FileNotFoundError:
+            return None
+        return SnapshotFile(offset, renamed)
+
+    def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
+        """Look again, and delete those that no segment begins at, but for the last one.
+
+        That one is kept where it lies above all segments' bases: a clean stop leaves it.
+        """
+        self._snapshots = self._load_snapshots()
+        strays = sorted(set(self._snapshots) - set(segment_base_offsets))
+        is_last_kept = strays and (
+            not segment_base_offsets or strays[-1] >= max(segment_base_offsets)
+        )
+        for offset in strays[:-1] if is_last_kept else strays:
+            self._remove_and_delete_snapshot(offset)
+
+    def update_parent_dir(self, files: Files) -> None:
+        """The directory was renamed."""
+        self._files = files
+
+    def _remove_and_delete_snapshot(self, offset: int) -> None:
+        name = self._snapshots.pop(offset, None)
+        if name is not None:
+            self._files.delete_if_exists(name)
+
+    def _load_snapshots(self) -> dict[int, str]:
+        """By offset. Kafka takes names with fewer digits too, and fails at those without any."""
+        found: dict[int, str] = {}
+        for name in self._files.names():
+            if not name.endswith(_SNAPSHOT_SUFFIX):
+                continue
+            offset = java_text.parse_long(name.partition(".")[0])
+            if offset is None:
+                raise LogLoadError(
+                    f"{self._files.path(name)}: found no offset before the first dot, "
+                    "expected one in the name of a producer snapshot"
+                )
+            found[offset] = name
+        return found
+
+
+def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:
+    """The producers of a snapshot, in the order of the file; FormatError if it is corrupt."""
+    data = files.read(name, limit=JAVA_MAX)
+    snapshot = decode_producer_snapshot(data, path=files.path(name))
+    return [_state_entry(row) for row in iter_producer_snapshot(snapshot)]
+
+
+def _state_entry(row: ProducerSnapshotEntry) -> ProducerStateEntry:
+    first_offset = row.current_txn_first_offset
+    entry = ProducerStateEntry(
+        row.producer_id,
+        row.producer_epoch,
+        row.coordinator_epoch,
+        row.timestamp,
+        first_offset if first_offset >= 0 else None,
+    )
+    if row.last_offset >= 0:
+        entry.batch_metadata.append(
+            BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, row.timestamp)
+        )
+    return entry
+
+
+def _snapshot_entry(entry: ProducerStateEntry) -> ProducerSnapshotEntry:
+    first_offset = entry.current_txn_first_offset
+    return ProducerSnapshotEntry(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_seq,
+        last_offset=entry.last_data_offset,
+        offset_delta=entry.last_offset_delta,
+        timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_first_offset=-1 if first_offset is None else first_offset,
+    )
+
+
+def update_producers(
+    manager: ProducerStateManager,
+    batch: RecordBatch,
+    producers: dict[int, ProducerAppendInfo],
+    origin: AppendOrigin,
+    transaction_version: int = TV_UNKNOWN,
+) -> CompletedTxn | None:
+    """One batch of an append into `producers`, those that the append is about to change."""
+    header = batch.header
+    producer_id = header.producer_id
+    append_info = producers.get(producer_id)
+    if append_info is None:
+        append_info = producers[producer_id] = manager.prepare_update(producer_id, origin)
+    completed = append_info.append(batch, transaction_version)
+    if header.is_transactional:
+        manager.end_verification(producer_id, header.producer_epoch, is_control=header.is_control)
+    return completed
