@@ -17,7 +17,9 @@ Mirrors org.apache.kafka.common.record.DefaultRecordBatch and MemoryRecordsBuild
 
 import enum
 import struct
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple, Self
 
 from kafka_format.checksum import crc32c
@@ -34,12 +36,13 @@ from kafka_format.primitives import Buffer
 from kafka_format.record import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    SLICE_RECORDS,
     Record,
     SimpleRecord,
     TimestampType,
-    decode_records,
     encode_records,
     increment_sequence,
+    iter_record_slices,
     place,
     wrap_int64,
 )
@@ -230,15 +233,27 @@ class RecordBatch:
         A batch that says it has none is not looked into, whatever follows its header: so does
         Kafka, which keeps the bare headers of batches that compaction emptied.
         """
-        header = self.header
-        is_append_time = header.attributes & _LOG_APPEND_TIME
-        return self._decode(limit, header.max_timestamp if is_append_time else None)
+        if self.header.record_count == 0:
+            return []
+        payload = self._plain_records(limit)
+        try:
+            return next(self._slices(payload, self._log_append_time, self.header.record_count))
+        except FormatError as error:
+            raise self._located(error) from None
+
+    def iter_records(self, *, limit: int | None = None) -> Iterator[Record]:
+        """As `records`, with no more than some thousand of them in memory beside their bytes.
+
+        A batch is given whole or not at all: what is wrong with it is raised by this call. So one
+        of more records than that is gone through twice.
+        """
+        return self._iter_checked(limit, self._log_append_time)
 
     def encode(self, *, limit: int | None = None) -> bytes:
         """The batch written anew from its fields and records, as Kafka would write them."""
         header = self.header
         payload = encode_records(
-            self._decode(limit, None),
+            self._iter_checked(limit, None),  # with the timestamps that are stored
             base_offset=header.base_offset,
             base_timestamp=header.base_timestamp,
         )
@@ -246,28 +261,51 @@ class RecordBatch:
             payload = compress(header.codec, payload, magic=header.magic)
         return assemble(header, payload)
 
-    def _decode(self, limit: int | None, log_append_time: int | None) -> list[Record]:
+    @property
+    def _log_append_time(self) -> int | None:
+        """The timestamp of every record, if the broker gave it."""
         header = self.header
-        if header.record_count == 0:
-            return []
-        if header.record_count < 0:
-            raise CorruptError(
-                self._location_of(57), f"{header.record_count} records", "0 records or more"
-            )
-        payload = self.decompressed_payload(limit=limit)
+        return header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
+
+    def _plain_records(self, limit: int | None) -> bytes:
+        """The bytes that are to hold `record_count` records; none are if it is zero."""
+        count = self.header.record_count
+        if count == 0:
+            return b""
+        if count < 0:
+            raise CorruptError(self._location_of(57), f"{count} records", "0 records or more")
+        return self.decompressed_payload(limit=limit)
+
+    def _slices(
+        self, payload: bytes, log_append_time: int | None, size: int
+    ) -> Iterator[list[Record]]:
+        header = self.header
+        return iter_record_slices(
+            payload,
+            header.record_count,
+            base_offset=header.base_offset,
+            base_timestamp=header.base_timestamp,
+            base_sequence=header.base_sequence,
+            log_append_time=log_append_time,
+            size=size,
+        )
+
+    def _iter_checked(self, limit: int | None, log_append_time: int | None) -> Iterator[Record]:
+        payload = self._plain_records(limit)
+        slices = self._slices(payload, log_append_time, SLICE_RECORDS)
         try:
-            return decode_records(
-                payload,
-                header.record_count,
-                base_offset=header.base_offset,
-                base_timestamp=header.base_timestamp,
-                base_sequence=header.base_sequence,
-                log_append_time=log_append_time,
-            )
+            last = deque(slices, maxlen=1)
         except FormatError as error:
-            raise located_in_payload(
-                error, self._location_of(HEADER_SIZE), is_compressed=header.codec_id != 0
-            ) from None
+            raise self._located(error) from None
+        if self.header.record_count <= SLICE_RECORDS:
+            return chain.from_iterable(last)  # which is the only one
+        return chain.from_iterable(self._slices(payload, log_append_time, SLICE_RECORDS))
+
+    def _located(self, error: FormatError) -> FormatError:
+        """An error in the payload, as one in the file."""
+        return located_in_payload(
+            error, self._location_of(HEADER_SIZE), is_compressed=self.header.codec_id != 0
+        )
 
     def _location_of(self, offset: int) -> Location:
         return Location(self.path, self.position + offset)

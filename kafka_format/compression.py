@@ -15,11 +15,13 @@ few bytes could ask for all the memory there is. Positions in errors count from 
 compressed bytes.
 """
 
+import io
 import struct
 import threading
 import zlib
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from enum import IntEnum
+from itertools import chain
 from typing import NamedTuple, NoReturn
 
 from kafka_format.errors import (
@@ -129,16 +131,23 @@ def _iter_chunks(codec: Codec, data: memoryview, magic: int, limit: int) -> Iter
             return _iter_zstd(data, limit)
 
 
-def _join(chunks: Iterable[bytes], limit: int) -> bytes:
+def _join(chunks: Iterator[bytes], limit: int) -> bytes:
     """A reader's chunks, each of bounded size: the first one too many is affordable."""
-    collected: list[bytes] = []
-    size = 0
-    for chunk in chunks:
+    first = next(chunks, b"")
+    if len(first) > limit:
+        raise _TooLargeError(0)
+    second = next(chunks, None)
+    if second is None:
+        return first
+    joined = io.BytesIO()  # hands out what it has grown to; joining a list would hold it twice
+    size = joined.write(first)
+    del first
+    for chunk in chain((second,), chunks):
         size += len(chunk)
         if size > limit:
             raise _TooLargeError(0)
-        collected.append(chunk)
-    return collected[0] if len(collected) == 1 else b"".join(collected)
+        joined.write(chunk)
+    return joined.getvalue()
 
 
 def _corrupt(position: int, found: str, expected: str) -> NoReturn:

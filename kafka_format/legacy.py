@@ -21,7 +21,9 @@ fixed fields.
 """
 
 import struct
+from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from kafka_format.batch import located_in_payload
@@ -41,6 +43,7 @@ from kafka_format.primitives import Buffer
 from kafka_format.record import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    SLICE_RECORDS,
     Record,
     SimpleRecord,
     TimestampType,
@@ -167,7 +170,7 @@ class LegacyBatch:
 
     def base_offset(self, *, limit: int | None = None) -> int:
         """The first record's offset: a wrapper does not store it, so it is decompressed for it."""
-        return self.records(limit=limit)[0].offset
+        return next(self.iter_records(limit=limit)).offset
 
     def message(self) -> LegacyMessage:
         """The entry itself; of a wrapper, the compressed messages are its value."""
@@ -178,43 +181,69 @@ class LegacyBatch:
 
     def records(self, *, limit: int | None = None) -> list[Record]:
         """The record, or those inside the wrapper; the checksum is `ensure_valid`'s business."""
+        return list(self.iter_records(limit=limit))
+
+    def iter_records(self, *, limit: int | None = None) -> Iterator[Record]:
+        """As `records`, with no more than some thousand of them in memory beside their bytes.
+
+        What is wrong with the batch is raised by this call: it is given whole or not at all.
+        """
+        return (record for record, _ in self.iter_entries(limit=limit))
+
+    def iter_entries(self, *, limit: int | None = None) -> Iterator[tuple[Record, LegacyMessage]]:
+        """Each record of `iter_records` beside the message it was read from."""
         header = self.header
         if header.codec_id == 0:
-            return [_record(self.message(), header.offset, header.timestamp)]
-        inner = self.inner_messages(limit=limit)
-        base_offset = self._base_of(inner)
+            message = self.message()
+            return iter([(_record(message, header.offset, header.timestamp), message)])
+        inner, last = self._checked_inner(limit)
+        base_offset = self._base_of(last)
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        return [
-            _record(
+        return (
+            (
+                _record(
+                    message,
+                    wrap_int64(base_offset + message.header.offset),
+                    header.timestamp
+                    if is_append_time and message.header.magic
+                    else message.header.timestamp,
+                ),
                 message,
-                wrap_int64(base_offset + message.header.offset),
-                header.timestamp
-                if is_append_time and message.header.magic
-                else message.header.timestamp,
             )
             for message in inner
-        ]
+        )
 
     def inner_messages(self, *, limit: int | None = None) -> list[LegacyMessage]:
         """What a wrapper wraps, as stored: offsets relative, timestamps its own."""
+        return list(self._checked_inner(limit)[0])
+
+    def _checked_inner(self, limit: int | None) -> tuple[Iterator[LegacyMessage], LegacyMessage]:
+        """The messages inside, all found to be sound, and the last of them."""
         key, value = self.message()[1:]
         start = self.position + self.header.size_of_fixed_part + 2 * _LENGTH.size + len(key or b"")
         try:
-            inner = self._decompress(value, limit)
+            plain = self._decompress(value, limit)
         except FormatError as error:
             raise error.moved(self.path, start) from None
         try:
-            return list(_iter_inner(inner))
+            walk = _iter_inner(plain)
+            first = list(islice(walk, SLICE_RECORDS))
+            rest = deque(walk, maxlen=1)
         except FormatError as error:
             raise located_in_payload(
                 error, Location(self.path, start), is_compressed=True
             ) from None
+        if rest:
+            return _iter_inner(plain), rest[0]
+        return iter(first), first[-1]
 
     def encode(self, *, limit: int | None = None) -> bytes:
         """The message written anew from its fields, as Kafka would write them."""
         message = self.message()
         if self.header.codec_id:
-            inner = b"".join(map(encode_message, self.inner_messages(limit=limit)))
+            inner = bytearray()
+            for each in self._checked_inner(limit)[0]:
+                inner += encode_message(each)
             value = compress(self.header.codec, inner, magic=self.header.magic)
             message = message._replace(value=value)
         return encode_message(message)
@@ -229,9 +258,9 @@ class LegacyBatch:
             raise MalformedRecordError(Location(MEMORY, 0), "a null value", "compressed messages")
         return decompress(codec, value, magic=self.magic, limit=limit)
 
-    def _base_of(self, inner: list[LegacyMessage]) -> int:
+    def _base_of(self, last: LegacyMessage) -> int:
         """What to add to the offsets inside."""
-        offset, last_inner = self.header.offset, inner[-1].header.offset
+        offset, last_inner = self.header.offset, last.header.offset
         if self.magic == 0 or offset == 0:
             return 0
         if offset < last_inner:

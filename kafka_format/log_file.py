@@ -29,6 +29,8 @@ _PREFIX = struct.Struct(
 )
 _LENGTH_END = 12
 _CHUNK = 1024 * 1024
+_LEAST_AHEAD = 4 * 1024
+_MOST_AHEAD = 64 * 1024  # so much a batch that somebody keeps holds on to
 
 AnyBatch: TypeAlias = RecordBatch | LegacyBatch
 
@@ -43,6 +45,8 @@ class SegmentEnd(NamedTuple):
 
 class LogFile:
     """Batches of a buffer or of an open binary file, of which it holds one batch at a time.
+
+    If batches are small it reads some ahead; they share that memory (64 KiB), as long as any lives.
 
     >>> log = LogFile(segment_bytes)
     >>> for batch in log.batches(): ...
@@ -152,22 +156,31 @@ class _BufferSource:
 
 
 class _FileSource:
-    """Reads where it is told to; goes to the file's position only if it is not there already."""
+    """Reads where it is told to, and ahead: a little, then more as long as it is read in order."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.size = file.seek(0, io.SEEK_END)
-        self._position = self.size
+        self._ahead = memoryview(b"")
+        self._start = self.size  # where what was read ahead begins
 
     def read(self, position: int, size: int) -> memoryview:
         """Fewer bytes than asked for if the file shrank since it was measured."""
-        if position != self._position:
-            self._file.seek(position)
+        at = position - self._start
+        if at < 0 or at + size > len(self._ahead):
+            in_order = 0 <= at <= len(self._ahead)
+            more = min(4 * len(self._ahead), _MOST_AHEAD) if in_order else 0
+            self._fill(position, max(size, more, _LEAST_AHEAD))
+            at = 0
+        return self._ahead[at : at + size]
+
+    def _fill(self, position: int, size: int) -> None:
+        self._ahead = memoryview(b"")  # let go of the old before there is the new
+        self._file.seek(position)
         data = self._file.read(size)
         while len(data) < size and (more := self._file.read(size - len(data))):
             data += more  # an unbuffered file gives what it likes
-        self._position = position + len(data)
-        return memoryview(data)
+        self._start, self._ahead = position, memoryview(data)
 
 
 def _source_of(source: Buffer | BinaryIO) -> _BufferSource | _FileSource:

@@ -16,7 +16,7 @@ negative length of a key or value is null to Kafka, though every writer writes -
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn, Self
 
 from kafka_format.errors import MEMORY, Location, MalformedRecordError
@@ -29,6 +29,9 @@ from kafka_format.primitives import (
 
 NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
+
+SLICE_RECORDS = 16 * 1024
+"""So many records are values at once, where a batch has more and is walked through."""
 
 _INT32_MAX = 2**31 - 1
 _new_tuple = tuple.__new__  # a NamedTuple made at half the price of calling it
@@ -88,111 +91,136 @@ def decode_records(
     base_sequence: int = NO_SEQUENCE,
     log_append_time: int | None = None,
 ) -> list[Record]:
-    """All records of a batch, from its decompressed payload; errors count positions in that.
+    """All records of a batch, from its decompressed payload; errors count positions in that."""
+    slices = iter_record_slices(
+        payload,
+        count,
+        base_offset=base_offset,
+        base_timestamp=base_timestamp,
+        base_sequence=base_sequence,
+        log_append_time=log_append_time,
+        size=max(count, 1),
+    )
+    return next(slices, [])
+
+
+def iter_record_slices(
+    payload: bytes,
+    count: int,
+    *,
+    base_offset: int,
+    base_timestamp: int,
+    base_sequence: int = NO_SEQUENCE,
+    log_append_time: int | None = None,
+    size: int = SLICE_RECORDS,
+) -> Iterator[list[Record]]:
+    """The records of a batch, `size` at a time: seven bytes may be one, which takes 200 as a value.
 
     One long loop with its varints written out, since a call a field would halve its speed. Only
     the end of a record is compared with its length: positions never go back, so a field that ran
     over a boundary ends beyond it. What runs off the payload altogether is an IndexError.
     """
-    records: list[Record] = []
-    append, new = records.append, _new_tuple
+    new = _new_tuple
     may_wrap = not (-_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR)
     has_sequence, sequence = base_sequence >= 0, NO_SEQUENCE
     no_headers: tuple[Header, ...] = ()
     position = start = 0
-    size = len(payload)
-    try:
-        for _ in range(count):
-            start = position
-            # length
-            pattern = payload[position]
-            position += 1
-            if pattern > 0x7F:
-                if (byte := payload[position]) < 0x80:
-                    pattern += (byte << 7) - 0x80
-                    position += 1
-                else:
-                    pattern, position = read_unsigned_varint(payload, start)
-            end = position + (pattern >> 1)
-            if pattern & 1 or end > size:
-                _bad_length(start, pattern, size - position)
-            attributes = payload[position]
-            position += 1
-            # timestampDelta
-            pattern = payload[position]
-            position += 1
-            if pattern > 0x7F:
-                if (byte := payload[position]) < 0x80:
-                    pattern += (byte << 7) - 0x80
-                    position += 1
-                else:
-                    pattern, position = read_unsigned_varlong(payload, position - 1)
-                    may_wrap = may_wrap or pattern > _FAR
-            delta = pattern >> 1
-            timestamp = base_timestamp + (~delta if pattern & 1 else delta)
-            # offsetDelta
-            pattern = payload[position]
-            position += 1
-            if pattern > 0x7F:
-                if (byte := payload[position]) < 0x80:
-                    pattern += (byte << 7) - 0x80
-                    position += 1
-                else:
-                    pattern, position = read_unsigned_varint(payload, position - 1)
-            offset_delta = pattern >> 1
-            if pattern & 1:
-                offset_delta = ~offset_delta
-            # key
-            pattern = payload[position]
-            position += 1
-            if pattern > 0x7F:
-                pattern, position = read_unsigned_varint(payload, position - 1)
-            if pattern & 1:
-                key = None
-            else:
-                key_start = position
-                position += pattern >> 1
-                key = payload[key_start:position]
-            # value
-            pattern = payload[position]
-            position += 1
-            if pattern > 0x7F:
-                if (byte := payload[position]) < 0x80:
-                    pattern += (byte << 7) - 0x80
-                    position += 1
-                else:
-                    pattern, position = read_unsigned_varint(payload, position - 1)
-            if pattern & 1:
-                value = None
-            else:
-                value_start = position
-                position += pattern >> 1
-                value = payload[value_start:position]
-            # headers
-            headers = no_headers
-            if payload[position]:
-                headers, position = _decode_headers(payload, position, end)
-            else:
+    payload_size = len(payload)
+    for first in range(0, count, size):
+        records: list[Record] = []
+        append = records.append
+        try:
+            for _ in range(min(size, count - first)):
+                start = position
+                # length
+                pattern = payload[position]
                 position += 1
-            if position != end:
-                _bad_end(start, position, end)
-            offset = base_offset + offset_delta
-            if may_wrap:
-                timestamp, offset = wrap_int64(timestamp), wrap_int64(offset)
-            if log_append_time is not None:
-                timestamp = log_append_time
-            if has_sequence:
-                sequence = base_sequence + offset_delta
-                if offset_delta < 0 or sequence > _INT32_MAX:
-                    sequence = increment_sequence(base_sequence, offset_delta)
-            if attributes > 0x7F:
-                attributes -= 0x100
-            append(new(Record, (offset, timestamp, key, value, headers, sequence, attributes)))
-    except IndexError:
-        _ran_out(start, len(records), count)
-    if position != size and count:
-        _left_over(position, size, count)
-    return records
+                if pattern > 0x7F:
+                    if (byte := payload[position]) < 0x80:
+                        pattern += (byte << 7) - 0x80
+                        position += 1
+                    else:
+                        pattern, position = read_unsigned_varint(payload, start)
+                end = position + (pattern >> 1)
+                if pattern & 1 or end > payload_size:
+                    _bad_length(start, pattern, payload_size - position)
+                attributes = payload[position]
+                position += 1
+                # timestampDelta
+                pattern = payload[position]
+                position += 1
+                if pattern > 0x7F:
+                    if (byte := payload[position]) < 0x80:
+                        pattern += (byte << 7) - 0x80
+                        position += 1
+                    else:
+                        pattern, position = read_unsigned_varlong(payload, position - 1)
+                        may_wrap = may_wrap or pattern > _FAR
+                delta = pattern >> 1
+                timestamp = base_timestamp + (~delta if pattern & 1 else delta)
+                # offsetDelta
+                pattern = payload[position]
+                position += 1
+                if pattern > 0x7F:
+                    if (byte := payload[position]) < 0x80:
+                        pattern += (byte << 7) - 0x80
+                        position += 1
+                    else:
+                        pattern, position = read_unsigned_varint(payload, position - 1)
+                offset_delta = pattern >> 1
+                if pattern & 1:
+                    offset_delta = ~offset_delta
+                # key
+                pattern = payload[position]
+                position += 1
+                if pattern > 0x7F:
+                    pattern, position = read_unsigned_varint(payload, position - 1)
+                if pattern & 1:
+                    key = None
+                else:
+                    key_start = position
+                    position += pattern >> 1
+                    key = payload[key_start:position]
+                # value
+                pattern = payload[position]
+                position += 1
+                if pattern > 0x7F:
+                    if (byte := payload[position]) < 0x80:
+                        pattern += (byte << 7) - 0x80
+                        position += 1
+                    else:
+                        pattern, position = read_unsigned_varint(payload, position - 1)
+                if pattern & 1:
+                    value = None
+                else:
+                    value_start = position
+                    position += pattern >> 1
+                    value = payload[value_start:position]
+                # headers
+                headers = no_headers
+                if payload[position]:
+                    headers, position = _decode_headers(payload, position, end)
+                else:
+                    position += 1
+                if position != end:
+                    _bad_end(start, position, end)
+                offset = base_offset + offset_delta
+                if may_wrap:
+                    timestamp, offset = wrap_int64(timestamp), wrap_int64(offset)
+                if log_append_time is not None:
+                    timestamp = log_append_time
+                if has_sequence:
+                    sequence = base_sequence + offset_delta
+                    if offset_delta < 0 or sequence > _INT32_MAX:
+                        sequence = increment_sequence(base_sequence, offset_delta)
+                if attributes > 0x7F:
+                    attributes -= 0x100
+                append(new(Record, (offset, timestamp, key, value, headers, sequence, attributes)))
+        except IndexError:
+            _ran_out(start, first + len(records), count)
+        if first + size >= count and position != payload_size:
+            _left_over(position, payload_size, count)
+        yield records
 
 
 def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header, ...], int]:

@@ -298,7 +298,8 @@ class _ColumnDump:
             if cut > first:
                 self._dump_run(records, first, cut, edges)
             if cut < len(batches):
-                self._output.text(self._writer.batch(self._row(batches, cut)))
+                for part in self._writer.batch(self._row(batches, cut)):
+                    self._output.text(part)
             first = cut + 1
         return batches
 
@@ -349,7 +350,7 @@ class _ColumnDump:
         writer = self._writer
         previous = np.concatenate([[writer.last_offset], offsets[:-1]])
         gaps = np.flatnonzero(offsets != previous + 1)
-        writer.gaps += zip(previous[gaps].tolist(), offsets[gaps].tolist(), strict=True)
+        writer.gaps.extend(previous[gaps], offsets[gaps])
         writer.last_offset = int(offsets[-1])
 
     def _passes(self, records: RecordColumns, rows: slice) -> Bools:

@@ -263,18 +263,21 @@ def _check_time_entry(
     if batch is None:
         report.offset_not_found(file.path, offset, _NO_OFFSET, is_damage=True)
         return
+    largest, timestamp_there = _NO_TIMESTAMP, None
     try:
-        times = {record.offset: record.timestamp for record in batch.records()}
+        for record in batch.iter_records():
+            largest = max(largest, record.timestamp)
+            if record.offset == offset:
+                timestamp_there = record.timestamp
     except FormatError as error:
         report.found(error)
         return
     if batch.header.last_offset != offset:
         # Up to 3.x an entry named the record itself. The original complains of those, too.
-        is_right = times.get(offset) == timestamp
+        is_right = timestamp_there == timestamp
         last_offset = batch.header.last_offset
         report.offset_not_found(file.path, offset, last_offset, is_damage=not is_right)
         return
-    largest = max([_NO_TIMESTAMP, *times.values()])
     if largest != timestamp:
         report.timestamp_mismatch(file.path, timestamp, largest)
     if previous >= timestamp:

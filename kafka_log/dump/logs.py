@@ -156,7 +156,8 @@ def _dump_rows(
 ) -> SegmentEnd:
     batches = Batches(log, file.path, end=options.max_bytes, report=report)
     for batch in batches:
-        output.text(writer.batch(batch))
+        for part in writer.batch(batch):
+            output.text(part)
         if on_progress is not None:
             on_progress(batch.position)
     return batches.end

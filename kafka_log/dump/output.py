@@ -7,9 +7,10 @@ import os
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from kafka_format.errors import FormatError
+    from kafka_log.dump.gaps import Gaps
 
 _PIECE = 256 * 1024
 
@@ -56,7 +57,7 @@ class Report:
         self._timestamp_mismatches: dict[str, list[tuple[int, int]]] = {}
         self._timestamps_out_of_order: dict[str, list[tuple[int, int]]] = {}
         self._offsets_not_found: dict[str, list[tuple[int, int]]] = {}
-        self._non_consecutive: dict[str, dict[int, int]] = {}
+        self._non_consecutive: dict[str, Gaps] = {}
 
     def say(self, text: str) -> None:
         """Talk: neither data nor damage."""
@@ -112,10 +113,9 @@ class Report:
             log_offset=None if log_offset == -1 else log_offset,
         )
 
-    def non_consecutive(self, path: str, pairs: Iterable[tuple[int, int]]) -> None:
+    def non_consecutive(self, path: str, gaps: Gaps) -> None:
         """Gaps between offsets: no damage, since compaction and transactions leave them."""
-        gaps = self._non_consecutive.setdefault(path, {})
-        gaps.update(pairs)
+        self._non_consecutive[path] = gaps
 
     def summarize(self) -> None:
         """The original's reports, in its words and its order."""
@@ -139,7 +139,7 @@ class Report:
                 self.say(f"Indexed offset: {index_offset}, found log offset: {log_offset}")
         for path, gaps in self._non_consecutive.items():
             self.say(f"Non-consecutive offsets in {absolute(path)}")
-            for offset, following in sorted(gaps.items()):
+            for offset, following in gaps:
                 self.say(f"  {offset} is followed by {following}")
 
     def _row(self, path: str, problem: str, **fields: object) -> None:

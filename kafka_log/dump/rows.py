@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from kafka_format.batch import BatchHeader, RecordBatch
@@ -12,10 +13,11 @@ from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.control import ControlRecordType, decode_control_record
 from kafka_format.errors import FormatError, MalformedRecordError
 from kafka_format.java_text import decode_utf8
-from kafka_format.legacy import LegacyBatch, LegacyHeader, encode_message
+from kafka_format.legacy import LegacyBatch, LegacyHeader, LegacyMessage, encode_message
 from kafka_format.message import Message
 from kafka_format.record import Record, TimestampType
 from kafka_log.dump.decoders import control_record_text, json_text
+from kafka_log.dump.gaps import Gaps
 from kafka_log.dump.lines import JsonLines, TextLines, member
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kafka_log.directory import FoundFile
     from kafka_log.dump.output import Report
 
+_PART = 256 * 1024
 _INNER_CRC = struct.Struct(">I")
 _INNER_CRC_POSITION = 12
 _NUMBERS = {BytesDecoder.INTEGER: 4, BytesDecoder.LONG: 8}
@@ -71,7 +74,7 @@ class RowWriter:
                 contents=options.contents, skip_record_metadata=options.skip_record_metadata
             )
         self.last_offset = -1
-        self.gaps: list[tuple[int, int]] = []
+        self.gaps = Gaps()
         self._options = options
         self._filters = options.filters
         self._is_filtered = bool(options.filters)
@@ -93,10 +96,10 @@ class RowWriter:
         self._no_headers = lines.headers(())
         self._no_horizon = lines.delete_horizon(None)
 
-    def batch(self, batch: AnyBatch) -> str:
-        """The batch's line and, on request, those of its records."""
+    def batch(self, batch: AnyBatch) -> Iterator[str]:
+        """The batch's line and, on request, those of its records: in parts, where they are many."""
         if self._is_filtered and not self._may_pass(batch):
-            return ""
+            return
         if isinstance(batch, RecordBatch):
             values = self._values(batch)
             line, is_valid = self._fill_batch(values), values[_IS_VALID]
@@ -105,18 +108,35 @@ class RowWriter:
             line, is_valid = self._fill_legacy_batch(values), values[_IS_VALID_LEGACY]
         if is_valid == BOOLEANS[False]:
             self.report_invalid(batch)
-        if not self._options.deep:
-            return line
-        try:
-            records = batch.records()
-            crcs = self._inner_crcs(batch) if isinstance(batch, LegacyBatch) else []
-        except FormatError as error:
-            self._report.found(error)
-            return line
-        shown = self._record_lines(batch, records, values, crcs)
-        if self._is_filtered and not shown and (records or self._filters.keys):
-            return ""
-        return line + "".join(shown)
+        lines: Iterator[str] = iter(())
+        if self._options.deep:
+            try:
+                records = self._records(batch)
+            except FormatError as error:  # of the whole batch, before its first record
+                self._report.found(error)
+            else:
+                lines = self._record_lines(batch, records, values)
+                if self._is_filtered and (self._filters.keys or _has_records(batch)):
+                    first = next(lines, None)
+                    if first is None:
+                        return
+                    line += first
+        yield from _joined(line, lines)
+
+    def _records(self, batch: AnyBatch) -> Iterator[tuple[Record, tuple[Any, ...]]]:
+        """Each record, and the values that only one of a legacy batch has: `_RECORD`'s last."""
+        if isinstance(batch, RecordBatch):
+            return zip(batch.iter_records(), repeat(()))
+        return (
+            (record, self._inner_crc(batch, message)) for record, message in batch.iter_entries()
+        )
+
+    def _inner_crc(self, batch: LegacyBatch, message: LegacyMessage) -> tuple[int, str]:
+        """The stored checksum of a message, and whether it is the right one."""
+        if batch.header.codec_id == 0:
+            return batch.header.crc, BOOLEANS[batch.is_valid]
+        (computed,) = _INNER_CRC.unpack_from(encode_message(message), _INNER_CRC_POSITION)
+        return message.header.crc, BOOLEANS[message.header.crc == computed]
 
     def _values(self, batch: RecordBatch) -> tuple[Any, ...]:
         """As `_BATCH` names them."""
@@ -199,23 +219,12 @@ class RowWriter:
         except FormatError as error:
             self._report.found(error)
 
-    def _inner_crcs(self, batch: LegacyBatch) -> list[tuple[int, bool]]:
-        """Stored checksum of each message, and whether it is the right one."""
-        if batch.header.codec_id == 0:
-            return [(batch.header.crc, batch.is_valid)]
-        crcs = []
-        for message in batch.inner_messages():
-            (computed,) = _INNER_CRC.unpack_from(encode_message(message), _INNER_CRC_POSITION)
-            crcs.append((message.header.crc, message.header.crc == computed))
-        return crcs
-
     def _record_lines(
         self,
         batch: AnyBatch,
-        records: list[Record],
+        records: Iterable[tuple[Record, tuple[Any, ...]]],
         of_batch: tuple[Any, ...],
-        crcs: list[tuple[int, bool]],
-    ) -> list[str]:
+    ) -> Iterator[str]:
         is_control, fill = False, self._fill_legacy_record
         timestamp_type = str(batch.header.timestamp_type)
         if isinstance(batch, LegacyBatch):
@@ -224,29 +233,27 @@ class RowWriter:
             about = self._fill_of_batch(of_batch)
             is_control = batch.header.is_control
             fill = self._fill_control_record if is_control else self._fill_record
-        shown = []
-        for index, record in enumerate(records):
+        for record, of_legacy_record in records:
             offset, timestamp, key, value, headers, sequence, _ = record
             if offset != self.last_offset + 1:
-                self.gaps.append((self.last_offset, offset))
+                self.gaps.add(self.last_offset, offset)
             self.last_offset = offset
             if self._is_filtered and not self._passes(record):
                 continue
-            values: tuple[Any, ...] = (
-                offset,
-                timestamp,
-                sequence,
-                -1 if key is None else len(key),
-                -1 if value is None else len(value),
-                timestamp_type,
-                about,
-                self.lines.headers(headers) if headers else self._no_headers,
-                *self._parts(record, batch, is_control=is_control),
+            yield fill(
+                (
+                    offset,
+                    timestamp,
+                    sequence,
+                    -1 if key is None else len(key),
+                    -1 if value is None else len(value),
+                    timestamp_type,
+                    about,
+                    self.lines.headers(headers) if headers else self._no_headers,
+                    *self._parts(record, batch, is_control=is_control),
+                    *of_legacy_record,
+                )
             )
-            if crcs:
-                values += (crcs[index][0], BOOLEANS[crcs[index][1]])
-            shown.append(fill(values))
-        return shown
 
     def _parts(
         self, record: Record, batch: AnyBatch, *, is_control: bool
@@ -335,6 +342,23 @@ class RowWriter:
         except FormatError as error:
             self._report.found(error.moved(batch.path, batch.position))
             return ""
+
+
+def _has_records(batch: AnyBatch) -> bool:
+    return isinstance(batch, LegacyBatch) or batch.header.record_count > 0
+
+
+def _joined(line: str, lines: Iterable[str]) -> Iterator[str]:
+    """A batch's line and its records' as one text or, if it is long, several."""
+    part, size = [line], len(line)
+    for each in lines:
+        part.append(each)
+        size += len(each)
+        if size > _PART:
+            yield "".join(part)
+            part, size = [], 0
+    if part:
+        yield "".join(part)
 
 
 def _control_members(record: Record) -> str:
