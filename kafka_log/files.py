@@ -128,6 +128,10 @@ class Files(ABC):
     def path(self, name: str) -> str:
         return os.path.join(self.directory, name)  # noqa: PTH118  # a name may not be a path's part
 
+    def can_read(self, name: str) -> bool:
+        """Whether this process may open it."""
+        return os.access(self.path(name), os.R_OK)
+
     def delete_if_exists(self, name: str) -> bool:
         try:
             self.delete(name)

@@ -1,0 +1,99 @@
+"""Producer state up to an offset: from the newest snapshot that may be trusted, then from the log.
+
+Mirrors UnifiedLog.rebuildProducerState and loadProducersFromRecords.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.errors import CorruptError
+from kafka_log.producer_state import ProducerReplay
+from kafka_log.recovery_journal import Action, Journal
+
+if TYPE_CHECKING:
+    from kafka_log.clock import Clock
+    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.segment import LogSegment
+    from kafka_log.segments import LogSegments
+
+
+def rebuild_producer_state(
+    producer_state_manager: ProducerStateManager,
+    segments: LogSegments,
+    *,
+    log_start_offset: int,
+    last_offset: int,
+    clock: Clock,
+    reload_from_clean_shutdown: bool,
+    journal: Journal | None = None,
+) -> None:
+    """Bring the state to `last_offset`; snapshots are left at the last two bases and there.
+
+    Where no snapshot lies and the shutdown was clean, Kafka supposes an upgrade from before there
+    were producers: nothing is read, and the snapshots are empty.
+    """
+    manager = producer_state_manager
+    offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
+    if manager.latest_snapshot_offset is None and reload_from_clean_shutdown:
+        for offset in offsets_to_snapshot:
+            manager.update_map_end_offset(offset)
+            manager.take_snapshot()
+        return
+    is_empty_before = manager.is_empty and manager.map_end_offset >= last_offset
+    manager.truncate_and_reload(log_start_offset, last_offset, clock())
+    if last_offset > manager.map_end_offset and not is_empty_before:
+        last_segment = segments.floor_segment(last_offset)
+        for segment in list(segments.values(manager.map_end_offset, last_offset)):
+            start = max(segment.base_offset, manager.map_end_offset, log_start_offset)
+            manager.update_map_end_offset(start)
+            if segment.base_offset in offsets_to_snapshot:
+                manager.take_snapshot()
+            max_position = segment.size
+            if segment is last_segment and (found := segment.translate_offset(last_offset)):
+                max_position = found.position
+            _load_producers(manager, segment, start, max_position, journal)
+    manager.update_map_end_offset(last_offset)
+    manager.take_snapshot()
+
+
+def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
+    last = segments.last_segment()
+    if last is None:
+        return [last_offset]
+    lower = segments.lower_segment(last.base_offset)
+    bases = [last.base_offset] if lower is None else [lower.base_offset, last.base_offset]
+    return [*bases, last_offset]
+
+
+def _load_producers(
+    manager: ProducerStateManager,
+    segment: LogSegment,
+    start_offset: int,
+    max_position: int,
+    journal: Journal | None,
+) -> None:
+    """All batches of a segment from an offset up to a position, then their transactions."""
+    found = segment.translate_offset(start_offset)
+    if found is None or found.position >= max_position:
+        return
+    if journal is not None:
+        journal.add(
+            segment.name,
+            Action.READ,
+            f"producers from offset {start_offset} on: no newer snapshot",
+            bytes_read=max_position - found.position,
+        )
+    replay = ProducerReplay(manager)
+    walk = HeaderWalk(
+        cast("BinaryIO", segment.log.reader()),
+        path=segment.log.path,
+        start=found.position,
+        end=max_position,
+    )
+    for batches in walk:
+        replay.add(batches, segment.log.read_exactly)
+    if walk.end is not None and isinstance(walk.end.error, CorruptError):
+        raise walk.end.error
+    replay.finish()

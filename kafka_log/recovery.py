@@ -1,0 +1,338 @@
+"""What a restart would do to a log dir: first the dir itself, then partition by partition.
+
+    plan = plan_log_dir(path, config)
+    plan.rows, plan.fatal          of the dir itself, known at once
+    for each in plan.partitions()  one at a time: each.fate, each.plan (a RecoveryPlan)
+    plan.checkpoints()             what the broker then writes
+
+Which directory is stray only the metadata log knows: give `assignments`, or the question stays
+open and a row says so.
+
+Mirrors kafka.log.LogManager (loadLogs, loadLog, checkpoint…InDir) and what BrokerMetadataPublisher
+tells it. For a single partition: plan_partition and recover_in_place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from kafka_format.checkpoint_file import (
+    OffsetCheckpoint,
+    OffsetCheckpointEntry,
+    read_offset_checkpoint,
+)
+from kafka_format.errors import FormatError
+from kafka_log.clock import Clock, system_clock
+from kafka_log.config import LogConfig
+from kafka_log.names import (
+    CLUSTER_METADATA_TOPIC,
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    parse_directory_name,
+)
+from kafka_log.partition_recovery import (
+    BYTES_PER_SECOND,
+    LoadedPartition,
+    RecoveryPlan,
+    RecoveryRow,
+    load_partition,
+    plan_partition,
+    recover_in_place,
+)
+
+if TYPE_CHECKING:
+    import uuid
+
+__all__ = [
+    "BYTES_PER_SECOND",
+    "Assignments",
+    "Fate",
+    "LoadedPartition",
+    "LogDirPlan",
+    "LogDirRow",
+    "PartitionPlan",
+    "RecoveryPlan",
+    "RecoveryRow",
+    "load_partition",
+    "plan_log_dir",
+    "plan_partition",
+    "recover_in_place",
+]
+
+ConfigFor: TypeAlias = Callable[[str], LogConfig]
+"""The settings of a topic."""
+
+
+class Fate(StrEnum):
+    """What a broker takes a partition directory for, once it is loaded."""
+
+    CURRENT = "current"
+    FUTURE = "future"
+    PROMOTED = "promoted"  # a future replica that metadata already assigns to this log dir
+    DELETE = "delete"
+    STRAY = "stray"
+    METADATA = "metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignments:
+    """What the metadata log knows of replicas, by topic id and partition."""
+
+    broker_id: int
+    replicas: Mapping[tuple[uuid.UUID, int], Sequence[int]]
+    directories: Mapping[tuple[uuid.UUID, int], uuid.UUID] = field(default_factory=dict)
+    """The log dir of this broker's replica."""
+    directory_id: uuid.UUID | None = None
+    """Of the log dir that is planned (meta.properties)."""
+
+    def stray_reason(self, topic_id: uuid.UUID | None, partition: int) -> str | None:
+        if topic_id is None:
+            return "no partition.metadata: no data was ever appended"
+        replicas = self.replicas.get((topic_id, partition), ())
+        if not replicas:
+            return f"no topic has the id {topic_id} and this partition"
+        if self.broker_id not in replicas:
+            return f"its replicas are {list(replicas)}, without broker {self.broker_id}"
+        return None
+
+    def is_promoted(self, topic_id: uuid.UUID | None, partition: int) -> bool:
+        if topic_id is None or self.directory_id is None:
+            return False
+        return self.directories.get((topic_id, partition)) == self.directory_id
+
+
+class LogDirRow(NamedTuple):
+    """What a restart does to a file or directory of the log dir, and why."""
+
+    name: str
+    action: str
+    """delete, ignore, read, rename, load, stop (the broker)"""
+    why: str
+
+
+@dataclass(slots=True, kw_only=True)
+class PartitionPlan:
+    """One directory of a log dir."""
+
+    name: DirectoryName
+    directory: str
+    clean_shutdown: bool
+    log_start_offset: int
+    """As checkpointed, 0 if not."""
+    recovery_point: int
+    plan: RecoveryPlan
+    fate: Fate
+    why: str = ""
+
+    @property
+    def is_checkpointed(self) -> bool:
+        return self.fate in (Fate.CURRENT, Fate.FUTURE, Fate.PROMOTED)
+
+
+@dataclass(slots=True, kw_only=True)
+class LogDirPlan:
+    """What a restart would do to a log dir, which is left as it is."""
+
+    path: str
+    had_clean_shutdown: bool
+    config: ConfigFor
+    clock: Clock
+    recovery_points: Mapping[tuple[str, int], int]
+    log_start_offsets: Mapping[tuple[str, int], int]
+    directories: Sequence[DirectoryName]
+    rows: list[LogDirRow]
+    assignments: Assignments | None = None
+    _outcomes: dict[str, _Outcome] = field(default_factory=dict)
+
+    @property
+    def fatal(self) -> list[LogDirRow]:
+        """Why a broker would not start with this dir, as far as known."""
+        return [row for row in self.rows if row.action == "stop"]
+
+    def partitions(self) -> Iterator[PartitionPlan]:
+        """Plans one at a time: only their offsets are remembered."""
+        for name in self.directories:
+            yield self.partition(name)
+
+    def partition(self, name: DirectoryName) -> PartitionPlan:
+        key = (name.topic, name.partition or 0)
+        directory = os.path.join(self.path, str(name))  # noqa: PTH118
+        log_start_offset = self.log_start_offsets.get(key, 0)
+        recovery_point = self.recovery_points.get(key, 0)
+        is_metadata = _is_metadata_log(name)
+        plan = plan_partition(
+            directory,
+            self.config(name.topic),
+            clean_shutdown=self.had_clean_shutdown and not is_metadata,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            clock=self.clock,
+        )
+        fate, why = self._fate(name, plan)
+        planned = PartitionPlan(
+            name=name,
+            directory=directory,
+            clean_shutdown=self.had_clean_shutdown and not is_metadata,
+            log_start_offset=0 if is_metadata else log_start_offset,
+            recovery_point=0 if is_metadata else recovery_point,
+            plan=plan,
+            fate=fate,
+            why=why,
+        )
+        self._outcomes[str(name)] = _Outcome.of(planned)
+        return planned
+
+    def _fate(self, name: DirectoryName, plan: RecoveryPlan) -> tuple[Fate, str]:
+        if _is_metadata_log(name):
+            return Fate.METADATA, "always checked as a whole, whatever the marker says"
+        if name.kind is DirectoryKind.DELETE:
+            return Fate.DELETE, "loaded without recovery, then deleted"
+        if name.kind is DirectoryKind.STRAY:
+            return Fate.STRAY, "was stray before"
+        future = name.kind is DirectoryKind.FUTURE
+        if self.assignments is not None and plan.loaded is not None:
+            topic_id, partition = plan.loaded.topic_id, name.partition or 0
+            if reason := self.assignments.stray_reason(topic_id, partition):
+                return Fate.STRAY, f"renamed to -stray: {reason}"
+            if future and self.assignments.is_promoted(topic_id, partition):
+                return Fate.PROMOTED, "metadata assigns the replica to this log dir already"
+        return (Fate.FUTURE if future else Fate.CURRENT), ""
+
+    def checkpoints(self) -> dict[FileKind, OffsetCheckpoint]:
+        """What the broker writes next: recovery points, and log starts above the first segment.
+
+        Partitions not planned so far are planned now.
+        """
+        for name in self.directories:
+            if str(name) not in self._outcomes:
+                self.partition(name)
+        outcomes = [each for each in self._outcomes.values() if each.is_checkpointed]
+        return {
+            FileKind.RECOVERY_POINT_CHECKPOINT: OffsetCheckpoint(
+                tuple(each.entry(each.recovery_point) for each in outcomes)
+            ),
+            FileKind.LOG_START_OFFSET_CHECKPOINT: OffsetCheckpoint(
+                tuple(
+                    each.entry(each.log_start_offset)
+                    for each in outcomes
+                    if each.log_start_offset > each.first_base_offset
+                )
+            ),
+        }
+
+
+class _Outcome(NamedTuple):
+    topic: str
+    partition: int
+    is_checkpointed: bool
+    recovery_point: int = 0
+    log_start_offset: int = 0
+    first_base_offset: int = 0
+
+    @classmethod
+    def of(cls, planned: PartitionPlan) -> _Outcome:
+        name, loaded = planned.name, planned.plan.loaded
+        if loaded is None:
+            return cls(name.topic, name.partition or 0, is_checkpointed=False)
+        first = loaded.segments.first_segment()
+        return cls(
+            name.topic,
+            name.partition or 0,
+            planned.is_checkpointed,
+            loaded.recovery_point,
+            loaded.log_start_offset,
+            0 if first is None else first.base_offset,
+        )
+
+    def entry(self, offset: int) -> OffsetCheckpointEntry:
+        return OffsetCheckpointEntry(self.topic, self.partition, offset)
+
+
+def plan_log_dir(
+    path: str | os.PathLike[str],
+    config: LogConfig | ConfigFor,
+    *,
+    clock: Clock = system_clock,
+    assignments: Assignments | None = None,
+    clean_shutdown: bool | None = None,
+) -> LogDirPlan:
+    """What a restart would do. `clean_shutdown` overrules the marker. OSError: no such dir."""
+    text = os.fspath(path)
+    rows: list[LogDirRow] = []
+    marker = FileKind.CLEAN_SHUTDOWN.value
+    had_marker = Path(text, marker).exists()
+    if had_marker:
+        rows.append(LogDirRow(marker, "delete", "a clean stop: logs are loaded without recovery"))
+    else:
+        rows.append(LogDirRow(marker, "ignore", "missing: every log is recovered"))
+    directories = _directories(text, rows)
+    rows += _duplicates(directories)
+    if assignments is None and directories:
+        why = "not looked for: only the metadata log knows which replicas belong here"
+        rows.append(LogDirRow("-stray", "ignore", why))
+    return LogDirPlan(
+        path=text,
+        had_clean_shutdown=had_marker if clean_shutdown is None else clean_shutdown,
+        config=(lambda _: config) if isinstance(config, LogConfig) else config,
+        clock=clock,
+        recovery_points=_checkpoint(text, FileKind.RECOVERY_POINT_CHECKPOINT, rows),
+        log_start_offsets=_checkpoint(text, FileKind.LOG_START_OFFSET_CHECKPOINT, rows),
+        directories=directories,
+        rows=rows,
+        assignments=assignments,
+    )
+
+
+def _checkpoint(path: str, kind: FileKind, rows: list[LogDirRow]) -> Mapping[tuple[str, int], int]:
+    """A checkpoint that cannot be read is one without rows: a broker goes on."""
+    try:
+        checkpoint = read_offset_checkpoint(os.path.join(path, kind.value))  # noqa: PTH118
+    except FileNotFoundError:
+        rows.append(LogDirRow(kind.value, "read", "missing: 0 for every partition"))
+        return {}
+    except (FormatError, OSError) as error:
+        rows.append(LogDirRow(kind.value, "read", f"0 for every partition: {error}"))
+        return {}
+    return checkpoint.offsets()
+
+
+def _directories(path: str, rows: list[LogDirRow]) -> list[DirectoryName]:
+    found = []
+    with os.scandir(path) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_dir())
+    for text in names:
+        name = parse_directory_name(text)
+        if name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE:
+            rows.append(LogDirRow(text, "ignore", "the index cache of tiered storage"))
+        elif name.kind is DirectoryKind.UNKNOWN:
+            why = "not the name of a partition's directory: the broker does not start"
+            rows.append(LogDirRow(text, "stop", why))
+        elif name.topic == CLUSTER_METADATA_TOPIC and not _is_metadata_log(name):
+            rows.append(LogDirRow(text, "ignore", "of the metadata log, but not its directory"))
+        else:
+            found.append(name)
+    return found
+
+
+def _duplicates(directories: Iterable[DirectoryName]) -> list[LogDirRow]:
+    """Two directories of one partition, if both are current or both are future."""
+    by_replica: defaultdict[tuple[DirectoryKind, str, int | None], list[str]] = defaultdict(list)
+    for name in directories:
+        if name.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE):
+            by_replica[name.kind, name.topic, name.partition].append(str(name))
+    return [
+        LogDirRow(names[-1], "stop", f"the same partition as {names[0]}: the broker does not start")
+        for names in by_replica.values()
+        if len(names) > 1
+    ]
+
+
+def _is_metadata_log(name: DirectoryName) -> bool:
+    return name.topic == CLUSTER_METADATA_TOPIC and name.kind is DirectoryKind.PARTITION

@@ -1,0 +1,265 @@
+"""Segments that leave a log or take the place of others, file by file, so that a crash between any
+two steps can be repaired by the next load.
+
+    delete     rename to .deleted, unlink later
+    replace    .cleaned -> .swap, highest base first; sources -> .deleted; .swap -> live
+
+A `.cleaned` file says that not every new segment has become `.swap`: the next load drops them all.
+Without one the `.swap` files are whole, and the load finishes what was begun.
+
+Mirrors LocalLog.deleteSegmentFiles, replaceSegments and splitOverflowedSegment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_log.errors import LogError
+from kafka_log.names import FileState
+from kafka_log.segment import LogSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kafka_log.clock import Clock, Scheduler
+    from kafka_log.config import LogConfig
+    from kafka_log.files import Files
+    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.segments import LogSegments
+
+_DELETED = FileState.DELETED.value
+_CLEANED = FileState.CLEANED.value
+_SWAP = FileState.SWAP.value
+_LARGEST_RELATIVE_OFFSET = 2**31 - 1
+_CHUNK_BYTES = 1024 * 1024
+"""What Kafka copies to a new segment in one append."""
+
+
+def delete_segment_files(
+    segments: Iterable[LogSegment],
+    config: LogConfig,
+    scheduler: Scheduler,
+    *,
+    async_delete: bool = True,
+) -> None:
+    """Mark all files of these segments, then unlink them: after the delay, or at once."""
+    chosen = list(segments)
+    for segment in chosen:
+        if not segment.has_suffix(_DELETED):
+            segment.change_file_suffixes("", _DELETED)
+
+    def unlink() -> None:
+        for segment in chosen:
+            segment.delete_if_exists()
+
+    delay_ms = config.file_delete_delay_ms if async_delete else 0
+    scheduler.schedule("delete-file", unlink, delay_ms=delay_ms)
+
+
+def delete_producer_snapshots(
+    files: Files,
+    segments: Iterable[LogSegment],
+    producer_state_manager: ProducerStateManager,
+    config: LogConfig,
+    scheduler: Scheduler,
+    *,
+    async_delete: bool = True,
+) -> None:
+    """The snapshots that lie at the bases of segments which are gone."""
+    marked = [
+        snapshot
+        for segment in segments
+        if (
+            snapshot := producer_state_manager.remove_and_mark_snapshot_for_deletion(
+                segment.base_offset
+            )
+        )
+        is not None
+    ]
+
+    def unlink() -> None:
+        for snapshot in marked:
+            files.delete_if_exists(snapshot.name)
+
+    delay_ms = config.file_delete_delay_ms if async_delete else 0
+    scheduler.schedule("delete-producer-snapshot", unlink, delay_ms=delay_ms)
+
+
+def replace_segments(
+    files: Files,
+    existing_segments: LogSegments,
+    new_segments: Sequence[LogSegment],
+    old_segments: Sequence[LogSegment],
+    config: LogConfig,
+    scheduler: Scheduler,
+    *,
+    is_recovered_swap_file: bool = False,
+) -> list[LogSegment]:
+    """New segments (`.cleaned`) in the place of old ones; which of these have no successor.
+
+    An old segment that the log does not hold is left alone: it is replaced only by the renaming,
+    if a new one has its name.
+    """
+    new = sorted(new_segments, key=_base_offset)
+    old = sorted(
+        (each for each in old_segments if existing_segments.contains(each.base_offset)),
+        key=_base_offset,
+    )
+    for segment in reversed(new):
+        if not is_recovered_swap_file:
+            segment.change_file_suffixes(_CLEANED, _SWAP)
+        existing_segments.add(segment)
+    new_bases = {segment.base_offset for segment in new}
+    not_replaced = []
+    for segment in old:
+        if segment.base_offset != new[0].base_offset:
+            existing_segments.remove(segment.base_offset)
+        delete_segment_files([segment], config, scheduler)
+        if segment.base_offset not in new_bases:
+            not_replaced.append(segment)
+    for segment in new:
+        segment.change_file_suffixes(_SWAP, "")
+    files.sync_directory()
+    return not_replaced
+
+
+def _base_offset(segment: LogSegment) -> int:
+    return segment.base_offset
+
+
+def create_new_cleaned_segment(
+    files: Files, base_offset: int, config: LogConfig, clock: Clock
+) -> LogSegment:
+    """An empty segment for a cleaner's output; what an earlier attempt left is dropped."""
+    LogSegment.delete_files_if_exist(files, base_offset, suffix=_CLEANED)
+    return LogSegment.open(
+        files,
+        base_offset,
+        config,
+        clock,
+        init_file_size=config.init_file_size,
+        preallocate=config.preallocate,
+        suffix=_CLEANED,
+    )
+
+
+class SplitSegmentResult(NamedTuple):
+    deleted_segments: list[LogSegment]
+    """Those whose base is not the base of a new one."""
+    new_segments: list[LogSegment]
+
+
+def split_overflowed_segment(
+    files: Files,
+    segment: LogSegment,
+    existing_segments: LogSegments,
+    config: LogConfig,
+    clock: Clock,
+    scheduler: Scheduler,
+) -> SplitSegmentResult:
+    """A segment whose offsets do not fit four bytes, as several that do."""
+    if not segment.name.endswith(".log"):
+        raise LogError(f"{files.path(segment.name)}: found a segment that is not live to be split")
+    if not segment.has_overflow():
+        raise LogError(
+            f"{files.path(segment.name)}: found no offset at its end that is too far from "
+            f"{segment.base_offset}, expected one in a segment to be split"
+        )
+    new: list[LogSegment] = []
+    try:
+        _split(files, segment, new, config, clock)
+        deleted = replace_segments(files, existing_segments, new, [segment], config, scheduler)
+    except BaseException:
+        for each in new:
+            each.close()
+            each.delete_if_exists()
+        raise
+    return SplitSegmentResult(deleted, new)
+
+
+def _split(
+    files: Files, segment: LogSegment, new: list[LogSegment], config: LogConfig, clock: Clock
+) -> None:
+    """Fill `new` (the caller's, so that it can undo) with all the batches of a segment."""
+    position = 0
+    while position < segment.size:
+        first = next(segment.log.batches_from(position), None)
+        if first is None:
+            raise LogError(
+                f"{files.path(segment.name)}@{position}: found part of a batch, expected whole "
+                f"batches in a segment to be split"
+            )
+        target = create_new_cleaned_segment(files, first.base_offset, config, clock)
+        new.append(target)
+        appended = _append_from_file(target, segment, position)
+        if not appended:
+            raise LogError(f"{first}: found a batch that fits no segment")
+        position += appended
+    modified_ms = segment.last_modified
+    for each in new:
+        each.on_become_inactive_segment()
+        each.flush()
+        each.set_last_modified(modified_ms)
+    if (total := sum(each.size for each in new)) != segment.size:
+        raise LogError(
+            f"{files.path(segment.name)}: found {total} bytes in its parts, expected {segment.size}"
+        )
+
+
+def _append_from_file(target: LogSegment, source: LogSegment, start: int) -> int:
+    """Batches from `start` on for as long as their offsets fit; how many bytes."""
+    position = start
+    while position < source.size:
+        size, largest_offset = _chunk_size(target, source, position)
+        if not size:
+            break
+        target.append(largest_offset, source.log.read_at(position, size))
+        position += size
+    return position - start
+
+
+def _chunk_size(target: LogSegment, source: LogSegment, position: int) -> tuple[int, int]:
+    """The bytes of the next append, and the last offset in them."""
+    size = largest_offset = 0
+    for batch in source.log.batches_from(position):
+        fits = 0 <= batch.last_offset - target.base_offset <= _LARGEST_RELATIVE_OFFSET
+        if not fits or (size and size + batch.size_in_bytes >= _CHUNK_BYTES):
+            break
+        size += batch.size_in_bytes
+        largest_offset = batch.last_offset
+    return size, largest_offset
+
+
+def truncate_fully_and_start_at(
+    files: Files,
+    segments: LogSegments,
+    new_offset: int,
+    config: LogConfig,
+    clock: Clock,
+    scheduler: Scheduler,
+) -> list[LogSegment]:
+    """Every segment goes, an empty one begins at `new_offset`; those that went.
+
+    The last goes only when its successor is there: a log never has no segment.
+    """
+    going = list(segments.values())
+    for segment in going[:-1]:
+        segments.remove(segment.base_offset)
+    delete_segment_files(going[:-1], config, scheduler)
+    last = going[-1]
+    if last.base_offset == new_offset:
+        last.change_file_suffixes("", _DELETED)
+    segments.add(
+        LogSegment.open(
+            files,
+            new_offset,
+            config,
+            clock,
+            init_file_size=config.init_file_size,
+            preallocate=config.preallocate,
+        )
+    )
+    if last.base_offset != new_offset:
+        segments.remove(last.base_offset)
+    delete_segment_files([last], config, scheduler)
+    return going
