@@ -20,6 +20,8 @@ final class Requests {
         all.put("bench_records", Bench::run);
         all.put("run_log", Logs::run);
         all.put("run_sessions", LogSessions::run);
+        all.put("open_logs", Recoveries::openLogs);
+        all.put("open_metadata_log", Recoveries::openMetadataLog);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
