@@ -1,0 +1,184 @@
+"""What the KRaft metadata in a log dir says of topics and their settings.
+
+The newest snapshot, then the records of the log behind it, in order; of a metadata transaction only
+what was ended (an aborted or unfinished one never was). The log is read to its end: which of its
+last records the quorum had committed is not on this disk.
+
+What cannot be read is told, not raised: an older snapshot is tried, and a damaged log counts up to
+the damage. Mirrors org.apache.kafka.image.{MetadataDelta,TopicsDelta,ConfigurationsDelta}.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from kafka_format.errors import FormatError
+from kafka_format.legacy import LegacyBatch
+from kafka_format.log_file import LogFile
+from kafka_format.message import Message
+from kafka_format.metadata_records import decode_metadata_record
+from kafka_log.names import FileKind, FileState, parse_file_name
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from kafka_format.metadata_records import MetadataRecord
+    from kafka_log.names import FileName
+
+CLUSTER_DEFAULT = ""
+"""The name of the resource whose settings hold for every broker."""
+
+
+class _Resource(IntEnum):
+    """Whose settings a ConfigRecord tells."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMetadata:
+    """The image at the end of the log."""
+
+    path: str
+    """The directory it was read from."""
+    topic_ids: Mapping[str, uuid.UUID]
+    topic_configs: Mapping[str, Mapping[str, str]]
+    broker_configs: Mapping[str, Mapping[str, str]]
+    """By node id, as text; of `CLUSTER_DEFAULT` for all."""
+    deleted_topics: Mapping[uuid.UUID, str]
+    """Those whose removal is still in the log."""
+    end_offset: int
+    """Behind the last record that was read."""
+    problems: tuple[str, ...] = ()
+
+    def topic_name(self, topic_id: uuid.UUID) -> str | None:
+        return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
+
+
+@dataclass(slots=True)
+class _Image:
+    topics: dict[uuid.UUID, str] = field(default_factory=dict)
+    topic_configs: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
+    deleted: dict[uuid.UUID, str] = field(default_factory=dict)
+    end_offset: int = 0
+    unfinished: list[MetadataRecord] | None = None
+    """Of the transaction that is open here."""
+
+    def replay(self, record: MetadataRecord) -> None:
+        if record.name == "BeginTransactionRecord":
+            self.unfinished = []
+        elif record.name == "AbortTransactionRecord":
+            self.unfinished = None
+        elif record.name == "EndTransactionRecord":
+            ended, self.unfinished = self.unfinished or [], None
+            for each in ended:
+                self._apply(each)
+        elif self.unfinished is not None:
+            self.unfinished.append(record)
+        else:
+            self._apply(record)
+
+    def _apply(self, record: MetadataRecord) -> None:
+        value = record.value
+        if not isinstance(value, Message):
+            return
+        if record.name == "TopicRecord":
+            self.topics[value.topic_id] = value.name
+        elif record.name == "RemoveTopicRecord":
+            name = self.topics.pop(value.topic_id, None)
+            if name is not None:
+                self.deleted[value.topic_id] = name
+                self.topic_configs.pop(name, None)
+        elif record.name == "ConfigRecord":
+            self._configure(value)
+
+    def _configure(self, value: Message) -> None:
+        if value.resource_type == _Resource.TOPIC:
+            config = self.topic_configs[value.resource_name]
+        elif value.resource_type == _Resource.BROKER:
+            config = self.broker_configs[value.resource_name]
+        else:
+            return
+        if value.value is None:
+            config.pop(value.name, None)
+        else:
+            config[value.name] = value.value
+
+
+def read_cluster_metadata(directory: str, names: Iterable[str]) -> ClusterMetadata:
+    """Of `__cluster_metadata-0`, whose file names the caller has listed."""
+    parsed = [parse_file_name(name) for name in names]
+    problems: list[str] = []
+    image = _newest_snapshot(directory, parsed, problems)
+    for name in _live(parsed, FileKind.LOG):
+        if not _replay_file(image, directory, name, problems):
+            break
+    return ClusterMetadata(
+        path=directory,
+        topic_ids={name: topic_id for topic_id, name in image.topics.items()},
+        topic_configs={name: dict(config) for name, config in image.topic_configs.items()},
+        broker_configs={name: dict(config) for name, config in image.broker_configs.items()},
+        deleted_topics=image.deleted,
+        end_offset=image.end_offset,
+        problems=tuple(problems),
+    )
+
+
+def _newest_snapshot(directory: str, names: list[FileName], problems: list[str]) -> _Image:
+    for name in reversed(_live(names, FileKind.METADATA_SNAPSHOT)):
+        image = _Image()
+        if _replay_file(image, directory, name, problems):
+            image.end_offset = name.offset or 0
+            return image
+    return _Image()
+
+
+def _live(names: list[FileName], kind: FileKind) -> list[FileName]:
+    found = [
+        name
+        for name in names
+        if name.kind is kind and name.state is FileState.LIVE and name.is_canonical
+    ]
+    return sorted(found, key=lambda name: (name.offset or 0, name.epoch or 0))
+
+
+def _replay_file(image: _Image, directory: str, name: FileName, problems: list[str]) -> bool:
+    """Whether all of it could be read."""
+    path = os.path.join(directory, str(name))  # noqa: PTH118  # keeps a leading `./`
+    is_snapshot = name.kind is FileKind.METADATA_SNAPSHOT
+    try:
+        with open(path, "rb") as file:
+            log = LogFile(file, path=path)
+            for offset, record in _records(log):
+                if is_snapshot or offset >= image.end_offset:
+                    image.replay(record)
+                    image.end_offset = offset + 1
+    except FormatError as error:
+        problems.append(str(error))
+        return False
+    except OSError as error:
+        problems.append(f"{path}: {error.strerror or error}")
+        return False
+    if log.end is not None and log.end.reason == "corrupt_batch":
+        problems.append(str(log.end.error))
+        return False
+    return True
+
+
+def _records(log: LogFile) -> Iterator[tuple[int, MetadataRecord]]:
+    for batch in log.batches():
+        batch.ensure_valid()
+        if isinstance(batch, LegacyBatch) or batch.header.is_control:
+            continue
+        for record in batch.records():
+            yield (
+                record.offset,
+                decode_metadata_record(record.value, path=log.path, position=batch.position),
+            )
