@@ -9,8 +9,14 @@ FormatError (kafka_format) says that bytes are not what they should be; a LogErr
 do not fit this log.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kafka_log.segment import LogSegment
 
 
 class LogError(Exception):
@@ -132,6 +138,10 @@ class CorruptIndexError(LogError):
 
 class SegmentOffsetOverflowError(LogError):
     """An offset too far from its segment's base for four bytes; Kafka splits such a segment."""
+
+    def __init__(self, message: str, segment: LogSegment) -> None:
+        super().__init__(message)
+        self.segment = segment
 
 
 class IllegalArgumentError(LogError, ValueError):
