@@ -22,6 +22,8 @@ final class Requests {
         all.put("run_sessions", LogSessions::run);
         all.put("open_logs", Recoveries::openLogs);
         all.put("open_metadata_log", Recoveries::openMetadataLog);
+        all.put("producer_states", ProducerStates::run);
+        all.put("leader_epochs", LeaderEpochs::run);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);

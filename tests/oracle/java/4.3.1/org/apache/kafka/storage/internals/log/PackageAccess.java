@@ -1,5 +1,9 @@
 package org.apache.kafka.storage.internals.log;
 
+import java.lang.reflect.Field;
+import java.util.Optional;
+import org.apache.kafka.common.record.internal.RecordBatch;
+
 /** In Kafka's package for the few parts that Kafka keeps to it. */
 public final class PackageAccess {
     private PackageAccess() { }
@@ -16,5 +20,17 @@ public final class PackageAccess {
 
     public static int lastOffsetDelta(ProducerStateEntry entry) {
         return entry.lastOffsetDelta();
+    }
+
+    public static Optional<BatchMetadata> findDuplicateBatch(ProducerStateEntry entry, RecordBatch batch) {
+        return entry.findDuplicateBatch(batch);
+    }
+
+    /** A private field, by its name. */
+    @SuppressWarnings("unchecked")
+    public static <T> T field(Object of, String name) throws ReflectiveOperationException {
+        Field field = of.getClass().getDeclaredField(name);
+        field.setAccessible(true);
+        return (T) field.get(of);
     }
 }
