@@ -9,33 +9,20 @@
 The first unstable offset is the first one of `ongoing` or `unreplicated`. A snapshot keeps of each
 producer the last batch alone; transactions that are merely unreplicated are not in it.
 
-Mirrors ProducerStateManager, SnapshotFile and UnifiedLog.updateProducers of 4.3.1. Replay over
-columns is in producer_replay.py, the checks of an append in producer_append.py.
+Mirrors ProducerStateManager and UnifiedLog.updateProducers of 4.3.1. Its files are handled in
+producer_snapshots.py, replay over columns in producer_replay.py, one producer's appends in
+producer_append.py, and what an append may do in producer_validation.py.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kafka_format import java_text
 from kafka_format.batch import NO_PRODUCER_ID
 from kafka_format.errors import FormatError
-from kafka_format.file_bytes import JAVA_MAX
-from kafka_format.producer_snapshot import (
-    ProducerSnapshotEntry,
-    ProducerSnapshotFile,
-    decode_producer_snapshot,
-    encode_producer_snapshot,
-    iter_producer_snapshot,
-)
 from kafka_log.append_origin import AppendOrigin
-from kafka_log.errors import (
-    IllegalArgumentError,
-    InvalidProducerEpochError,
-    LogLoadError,
-)
-from kafka_log.names import FileKind, FileState, segment_file_name
+from kafka_log.errors import IllegalArgumentError, InvalidProducerEpochError
 from kafka_log.producer_append import TV_UNKNOWN, ProducerAppendInfo
 from kafka_log.producer_entry import (
     SENTINEL,
@@ -47,6 +34,7 @@ from kafka_log.producer_entry import (
     VerificationStateEntry,
 )
 from kafka_log.producer_replay import ProducerReplay, replay_batches
+from kafka_log.producer_snapshots import ProducerSnapshots, SnapshotFile, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -78,15 +66,6 @@ __all__ = [
 
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 """A coordinator aborts what runs longer than allowed; so long after that it should have."""
-
-_SNAPSHOT_SUFFIX = FileKind.PRODUCER_SNAPSHOT.ending
-
-
-class SnapshotFile(NamedTuple):
-    """A snapshot by its name; `offset` is where its state ends, exclusively."""
-
-    offset: int
-    name: str
 
 
 class _ByOffset:
@@ -129,7 +108,6 @@ class ProducerStateManager:
     ) -> None:
         self.topic_partition = topic_partition
         self.config = config
-        self._files = files
         self._clock = clock
         self._producers: dict[int, ProducerStateEntry] = {}
         self._verification_states: dict[int, VerificationStateEntry] = {}
@@ -138,7 +116,7 @@ class ProducerStateManager:
         self._oldest_txn_last_timestamp = -1
         self._map_end_offset = 0
         self._last_snap_offset = 0
-        self._snapshots = self._load_snapshots()
+        self._snapshots = ProducerSnapshots(files)
 
     def __repr__(self) -> str:
         return (
@@ -363,9 +341,9 @@ class ProducerStateManager:
 
     def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
         """Keep the snapshots in between, and load the latest unless the map ends there already."""
-        for offset in sorted(self._snapshots):
-            if offset > log_end_offset or offset <= log_start_offset:
-                self._remove_and_delete_snapshot(offset)
+        for snapshot in self.snapshots:
+            if snapshot.offset > log_end_offset or snapshot.offset <= log_start_offset:
+                self._snapshots.delete(snapshot.offset)
         if log_end_offset == self._map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return
@@ -374,14 +352,14 @@ class ProducerStateManager:
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self._clear()
-        for snapshot_offset in sorted(self._snapshots):
-            self._remove_and_delete_snapshot(snapshot_offset)
+        for snapshot in self.snapshots:
+            self._snapshots.delete(snapshot.offset)
         self._last_snap_offset = 0
         self._map_end_offset = offset
 
     def truncate_fully_and_reload_snapshots(self) -> None:
         self.truncate_fully_and_start_at(0)
-        self._snapshots = self._load_snapshots()
+        self._snapshots.load()
 
     def _clear(self) -> None:
         self._producers.clear()
@@ -391,12 +369,11 @@ class ProducerStateManager:
 
     def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> None:
         """The latest that reads; one that does not is deleted, and the next lower is tried."""
-        while self._snapshots:
-            offset = max(self._snapshots)
+        for offset, name in reversed(self.snapshots):
             try:
-                entries = read_snapshot(self._files, self._snapshots[offset])
+                entries = read_snapshot(self._snapshots.files, name)
             except FormatError:
-                self._remove_and_delete_snapshot(offset)
+                self._snapshots.delete(offset)
                 continue
             for entry in entries:
                 if not self._is_expired(entry, now_ms):
@@ -415,134 +392,46 @@ class ProducerStateManager:
 
     @property
     def snapshots(self) -> list[SnapshotFile]:
-        return [SnapshotFile(offset, self._snapshots[offset]) for offset in sorted(self._snapshots)]
+        """By offset."""
+        return list(self._snapshots)
 
     @property
     def latest_snapshot_offset(self) -> int | None:
-        return max(self._snapshots, default=None)
+        return self._snapshots.latest_offset
 
     @property
     def oldest_snapshot_offset(self) -> int | None:
-        return min(self._snapshots, default=None)
+        return self._snapshots.oldest_offset
 
     def fetch_snapshot(self, offset: int) -> str | None:
         """The name of the snapshot of this very offset."""
-        return self._snapshots.get(offset)
+        return self._snapshots.name_of(offset)
 
     def take_snapshot(self, *, sync: bool = True) -> str | None:
         """A snapshot at the map's end, and its name, unless the last one was as late."""
         offset = self._map_end_offset
         if offset <= self._last_snap_offset:
             return None
-        name = str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
-        self._write_snapshot(name, sync=sync)
-        self._snapshots[offset] = name
+        name = self._snapshots.write(offset, self._producers.values(), sync=sync)
         self._last_snap_offset = offset
         return name
 
-    def _write_snapshot(self, name: str, *, sync: bool) -> None:
-        """Over an older file of that name, which is not cut before: a longer one keeps its end."""
-        data = encode_producer_snapshot(
-            ProducerSnapshotFile.of(map(_snapshot_entry, self._producers.values()))
-        )
-        file = self._files.open(name, create=True)
-        try:
-            file.write_at(0, data)
-            if sync:
-                file.sync()
-        finally:
-            file.close()
-
     def delete_snapshots_before(self, offset: int) -> None:
-        for each in sorted(self._snapshots):
-            if 0 <= each < offset:
-                self._remove_and_delete_snapshot(each)
+        for snapshot in self.snapshots:
+            if 0 <= snapshot.offset < offset:
+                self._snapshots.delete(snapshot.offset)
 
     def remove_and_mark_snapshot_for_deletion(self, offset: int) -> SnapshotFile | None:
         """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
-        name = self._snapshots.pop(offset, None)
-        if name is None:
-            return None
-        renamed = f"{name}{FileState.DELETED.value}"
-        try:
-            self._files.rename(name, renamed)
-        except FileNotFoundError:
-            return None
-        return SnapshotFile(offset, renamed)
+        return self._snapshots.mark_for_deletion(offset)
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """Look again, and delete those that no segment begins at, but for the last one.
-
-        That one is kept where it lies above all segments' bases: a clean stop leaves it.
-        """
-        self._snapshots = self._load_snapshots()
-        strays = sorted(set(self._snapshots) - set(segment_base_offsets))
-        is_last_kept = strays and (
-            not segment_base_offsets or strays[-1] >= max(segment_base_offsets)
-        )
-        for offset in strays[:-1] if is_last_kept else strays:
-            self._remove_and_delete_snapshot(offset)
+        """List the directory again; of snapshots that belong to no segment at most one stays."""
+        self._snapshots.remove_strays(segment_base_offsets)
 
     def update_parent_dir(self, files: Files) -> None:
         """The directory was renamed."""
-        self._files = files
-
-    def _remove_and_delete_snapshot(self, offset: int) -> None:
-        name = self._snapshots.pop(offset, None)
-        if name is not None:
-            self._files.delete_if_exists(name)
-
-    def _load_snapshots(self) -> dict[int, str]:
-        """By offset. Kafka takes names with fewer digits too, and fails at those without any."""
-        found: dict[int, str] = {}
-        for name in self._files.names():
-            if not name.endswith(_SNAPSHOT_SUFFIX):
-                continue
-            offset = java_text.parse_long(name.partition(".")[0])
-            if offset is None:
-                raise LogLoadError(
-                    f"{self._files.path(name)}: found no offset before the first dot, "
-                    "expected one in the name of a producer snapshot"
-                )
-            found[offset] = name
-        return found
-
-
-def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:
-    """The producers of a snapshot, in the order of the file; FormatError if it is corrupt."""
-    data = files.read(name, limit=JAVA_MAX)
-    snapshot = decode_producer_snapshot(data, path=files.path(name))
-    return [_state_entry(row) for row in iter_producer_snapshot(snapshot)]
-
-
-def _state_entry(row: ProducerSnapshotEntry) -> ProducerStateEntry:
-    first_offset = row.current_txn_first_offset
-    entry = ProducerStateEntry(
-        row.producer_id,
-        row.producer_epoch,
-        row.coordinator_epoch,
-        row.timestamp,
-        first_offset if first_offset >= 0 else None,
-    )
-    if row.last_offset >= 0:
-        entry.batch_metadata.append(
-            BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, row.timestamp)
-        )
-    return entry
-
-
-def _snapshot_entry(entry: ProducerStateEntry) -> ProducerSnapshotEntry:
-    first_offset = entry.current_txn_first_offset
-    return ProducerSnapshotEntry(
-        producer_id=entry.producer_id,
-        producer_epoch=entry.producer_epoch,
-        last_sequence=entry.last_seq,
-        last_offset=entry.last_data_offset,
-        offset_delta=entry.last_offset_delta,
-        timestamp=entry.last_timestamp,
-        coordinator_epoch=entry.coordinator_epoch,
-        current_txn_first_offset=-1 if first_offset is None else first_offset,
-    )
+        self._snapshots.files = files
 
 
 def update_producers(
