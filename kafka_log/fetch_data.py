@@ -1,18 +1,15 @@
 """What a read of a log gives, and where an offset lies."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.file_records import FileSlice
+from kafka_format.transaction_index import AbortedTransaction
+from kafka_log.file_records import FileSlice
 
 UNKNOWN_OFFSET = -1
 UNKNOWN_FILE_POSITION = -1
+EMPTY = FileSlice(None, 0, 0)
+"""No bytes, of no file."""
 
 
 class LogOffsetMetadata(NamedTuple):
@@ -29,29 +26,21 @@ class LogOffsetMetadata(NamedTuple):
             and self.relative_position_in_segment == UNKNOWN_FILE_POSITION
         )
 
-    def on_older_segment(self, that: LogOffsetMetadata) -> bool:
+    def on_older_segment(self, that: "LogOffsetMetadata") -> bool:
         if self.message_offset_only or that.message_offset_only:
             return False
         return self.segment_base_offset < that.segment_base_offset
 
-    def on_same_segment(self, that: LogOffsetMetadata) -> bool:
+    def on_same_segment(self, that: "LogOffsetMetadata") -> bool:
         if self.message_offset_only or that.message_offset_only:
             return False
         return self.segment_base_offset == that.segment_base_offset
 
 
-@dataclass(frozen=True, slots=True)
-class FetchDataInfo:
-    """Bytes of one segment, which may end within a batch; `records` is None where none are."""
+class FetchDataInfo(NamedTuple):
+    """Bytes of one segment, which may end within a batch."""
 
     fetch_offset_metadata: LogOffsetMetadata
-    records: FileSlice | None
+    records: FileSlice
     first_entry_incomplete: bool = False
     aborted_transactions: Sequence[AbortedTransaction] | None = None
-
-    @property
-    def size_in_bytes(self) -> int:
-        return 0 if self.records is None else self.records.size_in_bytes
-
-    def read(self) -> bytes:
-        return b"" if self.records is None else self.records.read()

@@ -147,14 +147,17 @@ class FileBatch:
 class FileSlice(NamedTuple):
     """Some bytes of a file, read when asked for (FileRecords.slice)."""
 
-    log: FileRecords
+    log: FileRecords | None
     position: int
     size_in_bytes: int
 
     def read(self) -> bytes:
-        return self.log.read_exactly(self.position, self.size_in_bytes)
+        return b"" if self.log is None else self.log.read_exactly(*self[1:])
 
     def batches(self) -> Iterator[FileBatch]:
+        """Whole ones."""
+        if self.log is None:
+            return iter(())
         return self.log.batches_from(self.position, self.position + self.size_in_bytes)
 
     def last_batch(self) -> FileBatch | None:

@@ -17,7 +17,7 @@ from kafka_format.errors import MEMORY, CorruptError, FormatError, Location
 from kafka_format.record import wrap_int64
 from kafka_format.transaction_index import VERSION, AbortedTransaction
 from kafka_log.errors import LogError, SegmentOffsetOverflowError
-from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
+from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
 from kafka_log.file_records import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -318,7 +318,7 @@ class LogSegment:
         metadata = LogOffsetMetadata(start.offset, self.base_offset, start.position)
         adjusted = max(max_size, start.size) if min_one_message else max_size
         if adjusted == 0 or max_position is None:
-            return FetchDataInfo(metadata, None)
+            return FetchDataInfo(metadata, EMPTY)
         fetch_size = min(max_position - start.position, adjusted)
         return FetchDataInfo(
             metadata,
@@ -333,7 +333,7 @@ class LogSegment:
     def read_next_offset(self) -> int:
         """The offset behind the last batch: the walk begins at the last index entry."""
         found = self.read(self.offset_index.last_offset, self.size)
-        last = None if found is None or found.records is None else found.records.last_batch()
+        last = None if found is None else found.records.last_batch()
         return self.base_offset if last is None else last.next_offset
 
     def has_overflow(self) -> bool:
