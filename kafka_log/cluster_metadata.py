@@ -19,19 +19,23 @@ from typing import TYPE_CHECKING
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
-from kafka_format.message import Message
-from kafka_format.metadata_records import decode_metadata_record
+from kafka_format.message import Message, UnknownMessage
+from kafka_format.metadata_records import MetadataRecord, decode_frame, decode_metadata_record
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from kafka_format.metadata_records import MetadataRecord
     from kafka_log.names import FileName
 
 CLUSTER_DEFAULT = ""
 """The name of the resource whose settings hold for every broker."""
+
+
+_REPLAYED = frozenset({2, 3, 4, 5, 9, 23, 24, 25})
+"""Api keys of the records that are looked at: most of a log is others (no-ops)."""
+_NOTHING = MetadataRecord(20, 0, "NoOpRecord", UnknownMessage(20, 0, b""))
 
 
 class _Resource(IntEnum):
@@ -53,12 +57,25 @@ class ClusterMetadata:
     """By node id, as text; of `CLUSTER_DEFAULT` for all."""
     deleted_topics: Mapping[uuid.UUID, str]
     """Those whose removal is still in the log."""
+    replicas: Mapping[tuple[uuid.UUID, int], Sequence[int]]
+    """Brokers, by topic id and partition."""
+    directories: Mapping[tuple[uuid.UUID, int], Sequence[uuid.UUID]]
+    """The log dir of each of these brokers; empty before 3.7."""
     end_offset: int
     """Behind the last record that was read."""
     problems: tuple[str, ...] = ()
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
+
+    def directories_of(self, broker_id: int) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
+        """The log dir of a broker's replicas, by directory id."""
+        return {
+            partition: directory
+            for partition, directories in self.directories.items()
+            for replica, directory in zip(self.replicas[partition], directories, strict=False)
+            if replica == broker_id
+        }
 
 
 @dataclass(slots=True)
@@ -67,6 +84,8 @@ class _Image:
     topic_configs: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     broker_configs: dict[str, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
     deleted: dict[uuid.UUID, str] = field(default_factory=dict)
+    replicas: dict[tuple[uuid.UUID, int], tuple[int, ...]] = field(default_factory=dict)
+    directories: dict[tuple[uuid.UUID, int], tuple[uuid.UUID, ...]] = field(default_factory=dict)
     end_offset: int = 0
     unfinished: list[MetadataRecord] | None = None
     """Of the transaction that is open here."""
@@ -92,12 +111,29 @@ class _Image:
         if record.name == "TopicRecord":
             self.topics[value.topic_id] = value.name
         elif record.name == "RemoveTopicRecord":
-            name = self.topics.pop(value.topic_id, None)
-            if name is not None:
-                self.deleted[value.topic_id] = name
-                self.topic_configs.pop(name, None)
+            self._remove(value.topic_id)
+        elif record.name in ("PartitionRecord", "PartitionChangeRecord"):
+            self._assign(value)
         elif record.name == "ConfigRecord":
             self._configure(value)
+
+    def _remove(self, topic_id: uuid.UUID) -> None:
+        name = self.topics.pop(topic_id, None)
+        if name is not None:
+            self.deleted[topic_id] = name
+            self.topic_configs.pop(name, None)
+        for partition in [each for each in self.replicas if each[0] == topic_id]:
+            del self.replicas[partition]
+            self.directories.pop(partition, None)
+
+    def _assign(self, value: Message) -> None:
+        """A change that leaves replicas or directories as they are has none."""
+        partition = (value.topic_id, value.partition_id)
+        fields = value.fields
+        if fields.get("replicas") is not None:
+            self.replicas[partition] = tuple(fields["replicas"])
+        if fields.get("directories") is not None:
+            self.directories[partition] = tuple(fields["directories"])
 
     def _configure(self, value: Message) -> None:
         if value.resource_type == _Resource.TOPIC:
@@ -126,6 +162,8 @@ def read_cluster_metadata(directory: str, names: Iterable[str]) -> ClusterMetada
         topic_configs={name: dict(config) for name, config in image.topic_configs.items()},
         broker_configs={name: dict(config) for name, config in image.broker_configs.items()},
         deleted_topics=image.deleted,
+        replicas=image.replicas,
+        directories=image.directories,
         end_offset=image.end_offset,
         problems=tuple(problems),
     )
@@ -173,12 +211,14 @@ def _replay_file(image: _Image, directory: str, name: FileName, problems: list[s
 
 
 def _records(log: LogFile) -> Iterator[tuple[int, MetadataRecord]]:
+    """Those that matter, with their offsets; and something for the last offset of every batch."""
     for batch in log.batches():
         batch.ensure_valid()
-        if isinstance(batch, LegacyBatch) or batch.header.is_control:
-            continue
-        for record in batch.records():
-            yield (
-                record.offset,
-                decode_metadata_record(record.value, path=log.path, position=batch.position),
-            )
+        if not isinstance(batch, LegacyBatch) and not batch.header.is_control:
+            for record in batch.records():
+                try:
+                    if decode_frame(record.value or b"").api_key in _REPLAYED:
+                        yield record.offset, decode_metadata_record(record.value)
+                except FormatError as error:
+                    raise error.moved(log.path, batch.position) from None
+        yield batch.header.last_offset, _NOTHING
