@@ -1,4 +1,4 @@
-"""Files that die at the n-th change: every step of a write is a crash point."""
+"""Files on which a process dies at any change, or the power goes: for tests of what survives."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kafka_log.files import File, Files
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable
 
     from kafka_format.primitives import Buffer
@@ -94,6 +95,95 @@ class _CrashingFile(File):
 
     def sync(self) -> None:
         self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Synced:
+    """How much of a file would survive; it goes with the file, whatever its name becomes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+
+class PowerLossFiles(Files):
+    """Files that forget what was not synced when the power goes: the tail is gone, or zeros.
+
+    Names are durable, and so is what is written over within a synced length.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self.directory = files.directory
+        self._files = files
+        self._synced = {name: _Synced(files.size(name)) for name in files.names()}
+
+    def names(self) -> list[str]:
+        return self._files.names()
+
+    def exists(self, name: str) -> bool:
+        return self._files.exists(name)
+
+    def size(self, name: str) -> int:
+        return self._files.size(name)
+
+    def modified_ms(self, name: str) -> int:
+        return self._files.modified_ms(name)
+
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        self._files.set_modified_ms(name, modified_ms)
+
+    def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
+        file = self._files.open(name, create=create, write=write)
+        return _UnsyncedFile(file, self._synced.setdefault(name, _Synced(0)))
+
+    def rename(self, old: str, new: str) -> None:
+        self._files.rename(old, new)
+        self._synced[new] = self._synced.pop(old)
+
+    def delete(self, name: str) -> None:
+        self._files.delete(name)
+        del self._synced[name]
+
+    def sync_directory(self) -> None:
+        self._files.sync_directory()
+
+    def lose_power(self, rng: random.Random) -> None:
+        """Cut every file somewhere behind what was synced; every other one is zeros from there."""
+        for name, synced in self._synced.items():
+            size = self._files.size(name)
+            if size <= synced.size:
+                continue
+            file = self._files.open(name)
+            file.truncate(rng.randint(synced.size, size))
+            if rng.randrange(2):
+                file.truncate(size)
+            file.close()
+
+
+class _UnsyncedFile(File):
+    def __init__(self, file: File, synced: _Synced) -> None:
+        self.path = file.path
+        self._file = file
+        self._synced = synced
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        return self._file.readinto_at(position, target)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._file.write_at(position, data)
+
+    def truncate(self, size: int) -> None:
+        self._file.truncate(size)
+        self._synced.size = min(self._synced.size, size)
+
+    def sync(self) -> None:
+        self._file.sync()
+        self._synced.size = self._file.size
 
     def close(self) -> None:
         self._file.close()
