@@ -1,0 +1,170 @@
+"""What an append is about, before a record of it is looked at: the batches it consists of.
+
+`analyze_and_validate_records` walks the headers, checks sizes and checksums, and tells what the log
+has to know; `trim_invalid_bytes` drops what follows the last whole batch. A leader then validates
+the records (validation.py) and fills in the offsets; a follower takes the batches as they are.
+
+Mirrors UnifiedLog.analyzeAndValidateRecords, LogAppendInfo and, for a produce request,
+ProduceRequest.validateRecords.
+"""
+
+import enum
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from kafka_format.batch import NO_PARTITION_LEADER_EPOCH
+from kafka_format.compression import Codec
+from kafka_format.primitives import Buffer
+from kafka_format.record import NO_TIMESTAMP
+from kafka_log.append_origin import AppendOrigin
+from kafka_log.appended_batches import iter_appended
+from kafka_log.appended_records import iter_offsets
+from kafka_log.config import LogConfig
+from kafka_log.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    OffsetsOutOfOrderError,
+    RecordError,
+    RecordTooLargeError,
+    UnsupportedCompressionTypeError,
+)
+
+UNKNOWN_OFFSET = -1
+_FIRST_PRODUCE_WITH_ZSTD = 7
+
+
+class LeaderHwChange(enum.Enum):
+    """Whether an append moved the leader's high watermark; NONE where there was no append."""
+
+    INCREASED = "increased"
+    SAME = "same"
+    NONE = "none"
+
+
+class RecordValidationStats(NamedTuple):
+    """What validation cost: bytes held beside the request, and records written anew."""
+
+    temporary_memory_bytes: int = 0
+    num_records_converted: int = 0
+
+
+NO_STATS = RecordValidationStats()
+
+
+@dataclass(slots=True, kw_only=True)
+class LogAppendInfo:
+    """An append, as far as it is known; a leader completes it as it goes."""
+
+    first_offset: int = UNKNOWN_OFFSET  # unknown to a follower of magic 0 and 1
+    last_offset: int = UNKNOWN_OFFSET
+    last_leader_epoch: int | None = None
+    max_timestamp: int = NO_TIMESTAMP
+    log_append_time: int = NO_TIMESTAMP
+    log_start_offset: int = UNKNOWN_OFFSET
+    record_validation_stats: RecordValidationStats = NO_STATS
+    source_compression: Codec = Codec.NONE
+    valid_bytes: int = -1
+    last_offset_of_first_batch: int = UNKNOWN_OFFSET
+    record_errors: tuple[RecordError, ...] = ()
+    leader_hw_change: LeaderHwChange = LeaderHwChange.NONE
+
+    @property
+    def first_or_last_offset_of_first_batch(self) -> int:
+        """An old batch does not store its first offset, and nobody decompresses it for that."""
+        return self.first_offset if self.first_offset >= 0 else self.last_offset_of_first_batch
+
+    @property
+    def num_messages(self) -> int:
+        """At most: compacted batches have gaps."""
+        if self.first_offset >= 0 and self.last_offset >= 0:
+            return self.last_offset - self.first_offset + 1
+        return 0
+
+    def copy(self, leader_hw_change: LeaderHwChange) -> "LogAppendInfo":
+        return replace(self, leader_hw_change=leader_hw_change)
+
+
+def analyze_and_validate_records(
+    records: Buffer,
+    *,
+    origin: AppendOrigin,
+    ignore_record_size: bool,
+    require_offsets_monotonic: bool,
+    leader_epoch: int,
+    config: LogConfig,
+    log_start_offset: int = UNKNOWN_OFFSET,
+) -> LogAppendInfo:
+    """What the batches of an append amount to, or why the log refuses them as a whole.
+
+    From a batch on that a newer leader wrote, a follower leaves the rest: `valid_bytes` ends there
+    (KAFKA-18723).
+    """
+    info = LogAppendInfo(log_start_offset=log_start_offset, valid_bytes=0)
+    is_first, is_monotonic, skips = True, True, False
+    last_leader_epoch = NO_PARTITION_LEADER_EPOCH
+    for batch in iter_appended(records):
+        epoch = batch.partition_leader_epoch
+        if origin is AppendOrigin.RAFT_LEADER and epoch != leader_epoch:
+            raise InvalidRecordError(f"batch of epoch {epoch} from the leader of {leader_epoch}")
+        if batch.magic == 2 and origin is AppendOrigin.CLIENT and batch.first_offset != 0:
+            raise InvalidRecordError(f"base offset {batch.first_offset} from a client, expected 0")
+        skips = skips or (
+            origin is AppendOrigin.REPLICATION
+            and epoch != NO_PARTITION_LEADER_EPOCH
+            and epoch > leader_epoch
+        )
+        if not skips:
+            last_offset = batch.last_offset
+            if is_first:
+                info.first_offset = batch.first_offset if batch.magic == 2 else UNKNOWN_OFFSET
+                info.last_offset_of_first_batch = last_offset
+                is_first = False
+            is_monotonic = is_monotonic and info.last_offset < last_offset
+            info.last_offset = last_offset
+            last_leader_epoch = epoch
+            if not ignore_record_size:
+                _check_size(batch.size_in_bytes, config)
+            if not batch.is_valid:
+                raise CorruptMessageError(f"batch with last offset {last_offset}: wrong checksum")
+            info.max_timestamp = max(info.max_timestamp, batch.max_timestamp)
+            info.valid_bytes += batch.size_in_bytes
+            info.source_compression = batch.codec or info.source_compression
+        if require_offsets_monotonic and not is_monotonic:
+            found = ", ".join(map(str, iter_offsets(records)))
+            raise OffsetsOutOfOrderError(f"offsets {found}: they must increase")
+    if last_leader_epoch != NO_PARTITION_LEADER_EPOCH:
+        info.last_leader_epoch = last_leader_epoch
+    return info
+
+
+def trim_invalid_bytes(records: Buffer, info: LogAppendInfo) -> Buffer:
+    """The bytes that analysis vouched for: a batch cut off at the end is not appended."""
+    if info.valid_bytes == len(records):
+        return records
+    return memoryview(records)[: info.valid_bytes]
+
+
+def check_batch_sizes(records: Buffer, config: LogConfig) -> None:
+    """Once more, where validation may have changed sizes."""
+    for batch in iter_appended(records):
+        _check_size(batch.size_in_bytes, config)
+
+
+def _check_size(size: int, config: LogConfig) -> None:
+    if size > config.max_message_bytes:
+        allowed = config.max_message_bytes
+        raise RecordTooLargeError(f"batch of {size} bytes, max.message.bytes is {allowed}")
+
+
+def validate_produce_records(records: Buffer, *, version: int) -> None:
+    """What a produce request of this version may carry for a partition: one batch of magic 2."""
+    batches = iter_appended(records)
+    first = next(batches, None)
+    if first is None:
+        raise InvalidRecordError(f"no batch in a produce request of version {version}")
+    if first.magic != 2:
+        raise InvalidRecordError(f"batch of magic {first.magic} in a produce request, expected 2")
+    if version < _FIRST_PRODUCE_WITH_ZSTD and first.codec is Codec.ZSTD:
+        raise UnsupportedCompressionTypeError(f"zstd in a produce request of version {version}")
+    if next(batches, None) is not None:
+        raise InvalidRecordError("several batches for a partition in a produce request")
