@@ -439,15 +439,18 @@ def decode_records(
 
 
 @kernel
-def decode_batch_records(
-    data: Any, table: Any, at: int, end: int, batch: int, longs: Any, ints: Any, row: int
+def decode_some_records(
+    data: Any,
+    table: Any,
+    at: int,
+    end: int,
+    count: int,
+    batch: int,
+    longs: Any,
+    ints: Any,
+    row: int,
 ) -> int:
-    """The records of one batch from `row` on; the row after them, or -1 if it is not sound."""
-    count = table[RECORD_COUNT, batch] + 0
-    if count == 0:
-        return row  # Kafka looks no further either
-    if count < 0 or count > (end - at) // SMALLEST_RECORD:
-        return -1
+    """The next `count` records of a batch, from `row` on; the position after them, or -1."""
     base_offset = int(table[BASE_OFFSET, batch])
     append_time = (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
     base_timestamp = int(table[BASE_TIMESTAMP, batch])
@@ -498,7 +501,21 @@ def decode_batch_records(
         # fields of this record before it begins the next.
         at = record_end
         row += 1
-    return row if at == end else -1
+    return at
+
+
+@kernel
+def decode_batch_records(
+    data: Any, table: Any, at: int, end: int, batch: int, longs: Any, ints: Any, row: int
+) -> int:
+    """The records of one batch from `row` on; the row after them, or -1 if it is not sound."""
+    count = table[RECORD_COUNT, batch] + 0
+    if count == 0:
+        return row  # Kafka looks no further either
+    if count < 0 or count > (end - at) // SMALLEST_RECORD:
+        return -1
+    at = decode_some_records(data, table, at, end, count, batch, longs, ints, row)
+    return row + count if at == end else -1
 
 
 @kernel

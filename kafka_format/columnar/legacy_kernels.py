@@ -84,13 +84,14 @@ def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
 
 
 @kernel
-def decode_wrapper(
-    data: Any, at: int, count: int, table: Any, batch: int, longs: Any, ints: Any, row: int
+def decode_entries(
+    data: Any, table: Any, at: int, count: int, batch: int, longs: Any, ints: Any, row: int
 ) -> int:
-    """The `count` messages of a legacy wrapper, from `at` on; the row after them, or -1."""
-    first = row
-    relative = table[MAGIC, batch] == 1
-    append_time = relative and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
+    """The next `count` messages of a legacy wrapper, with the offsets they store.
+
+    Returns the position after them, or -1.
+    """
+    append_time = table[MAGIC, batch] == 1 and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
     for _ in range(count):
         magic = data[at + 16]
         if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
@@ -101,16 +102,35 @@ def decode_wrapper(
         if append_time and magic == 1:
             longs[TIMESTAMP, row] = table[MAX_TIMESTAMP, batch]
         row += 1
-    if relative:
-        last = longs[OFFSET, row - 1] + 0
-        wrapper_offset = int(table[BASE_OFFSET, batch])
-        if wrapper_offset == 0:  # librdkafka left it unset
-            last = 0
-        elif wrapper_offset < last:
-            return -1
-        for record in range(first, row):
-            longs[OFFSET, record] = wrap(int(longs[OFFSET, record]) + wrapper_offset - int(last))
-    return row
+    return at
+
+
+@kernel
+def shift_offsets(table: Any, batch: int, last: int, longs: Any, row: int, end: int) -> bool:
+    """Make stored offsets of rows up to `end` those of the log, given the last in the wrapper.
+
+    False if they cannot be: then the wrapper is not sound.
+    """
+    wrapper_offset = int(table[BASE_OFFSET, batch])
+    if table[MAGIC, batch] != 1 or wrapper_offset == 0:
+        return True  # absolute in magic 0; and librdkafka left the wrapper's unset
+    if wrapper_offset < last:
+        return False
+    for record in range(row, end):
+        longs[OFFSET, record] = wrap(int(longs[OFFSET, record]) + wrapper_offset - int(last))
+    return True
+
+
+@kernel
+def decode_wrapper(
+    data: Any, at: int, count: int, table: Any, batch: int, longs: Any, ints: Any, row: int
+) -> int:
+    """The `count` messages of a legacy wrapper, from `at` on; the row after them, or -1."""
+    end = row + count
+    if decode_entries(data, table, at, count, batch, longs, ints, row) < 0:
+        return -1
+    last = longs[OFFSET, end - 1] + 0
+    return end if shift_offsets(table, batch, last, longs, row, end) else -1
 
 
 @kernel

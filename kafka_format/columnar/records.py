@@ -3,7 +3,8 @@
 A segment is read in pieces. Within a piece, batches that need no decompression are decoded where
 they lie; if any needs it, the payloads of its neighbours move with it into one arena, so that the
 positions of a piece point into one array. Memory is bounded by a chunk of the file and of the
-arena, or by the largest batch, whichever is more.
+arena, or by the largest batch, whichever is more, and by the rows of a piece: seven bytes may be a
+record, and its row has 44. A batch of more records than that comes in several pieces.
 
 Null has length -1, empty has length 0. A batch that is not sound has no rows here; its FormatError,
 with position, is in `damage`, worded by the row decoder.
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 _INT32_MAX = 2**31 - 1
 
 ARENA_BYTES = 2 * 1024 * 1024
+PIECE_ROWS = 256 * 1024
 
 
 class Damage(NamedTuple):
@@ -61,6 +63,9 @@ class HeaderColumns(NamedTuple):
 class RecordColumns:
     """Records of consecutive batches. `data` and the columns are good until the next are asked.
 
+    Most pieces hold whole batches. One of more rows than a piece may have comes alone, in pieces
+    that each name it as their only batch; `is_continuation` tells all but the first of them.
+
     What a scan parses is there; what follows from it (`batch`, `sequence`, the places of records
     and headers) is worked out when it is first asked for.
     """
@@ -74,7 +79,9 @@ class RecordColumns:
         damage: list[Damage],
         *,
         compiled: bool,
+        is_continuation: bool = False,
     ) -> None:
+        self.is_continuation = is_continuation
         self.data = data
         self.batches = batches
         self.damage = damage
@@ -165,6 +172,20 @@ class RecordColumns:
         return None if length < 0 else self.data[position : position + length].tobytes()
 
 
+class _Where(NamedTuple):
+    """Batches of a run, by their places in it, and where their plain payloads lie in `data`."""
+
+    data: Uint8s
+    which: slice
+    starts: Int64s
+    ends: Int64s
+
+    def of(self, some: slice) -> _Where:
+        first = self.which.start
+        which = slice(first + some.start, first + some.stop)
+        return _Where(self.data, which, self.starts[some], self.ends[some])
+
+
 class RecordScan:
     """All records of a segment, in pieces, in file order; `end` tells afterwards how it ends.
 
@@ -183,6 +204,7 @@ class RecordScan:
         decode_invalid: bool = False,
         chunk_bytes: int = CHUNK_BYTES,
         arena_bytes: int = ARENA_BYTES,
+        piece_rows: int = PIECE_ROWS,
         decompressed_limit: int | None = None,
         compiled: bool | None = None,
     ) -> None:
@@ -201,6 +223,7 @@ class RecordScan:
         self._refuse_invalid = verify and not decode_invalid
         self._limit = decompressed_limit
         self._arena_bytes = max(arena_bytes, 2 * k.LZ4_BLOCK)
+        self._piece_rows = piece_rows
         self._arena = Scratch(np.uint8)
         self._longs = Scratch(np.int64)
         self._ints = Scratch(np.int32)
@@ -219,16 +242,19 @@ class RecordScan:
         batches = piece.batches
         total = len(batches)
         starts, ends = np.empty(total, np.int64), np.empty(total, np.int64)
-        where = (batches.table, piece.base, starts, False, starts, ends)
-        damaged, legacy, packed, capacity = self._kernels.survey(*where)
+        survey = self._kernels.survey
+        damaged, legacy, packed, capacity = survey(
+            batches.table, piece.base, starts, False, starts, ends
+        )
         if 0 < legacy < total:
             for run in _runs(piece):
                 yield from self._decode_piece(run)
             return
         if self._verify and (legacy or packed):
             crc = batches.computed_crc = piece.checksums(self._kernels, compiled=self.compiled)
-            where = (batches.table, piece.base, crc, self._refuse_invalid, starts, ends)
-            damaged, _, packed, _ = self._kernels.survey(*where)
+            damaged, _, packed, _ = survey(
+                batches.table, piece.base, crc, self._refuse_invalid, starts, ends
+            )
         damage: dict[int, FormatError] = {}
         if damaged:
             for batch in np.flatnonzero(starts == -2).tolist():
@@ -236,45 +262,55 @@ class RecordScan:
         if packed:
             yield from self._decode_packed(piece, starts >= 0, damage)
         else:
-            places = (slice(0, total), starts, ends)
-            yield self._columns(piece, batches, piece.data, places, damage, int(capacity))
+            where = _Where(piece.data, slice(0, total), starts, ends)
+            yield from self._iter_columns(piece, batches, where, damage, int(capacity))
 
     def _decode_packed(
         self, run: Piece, sound: npt.NDArray[np.bool_], damage: dict[int, FormatError]
     ) -> Iterator[RecordColumns]:
         """Through the arena, which is handed on and begun anew whenever it is full."""
-        total = len(run.batches)
         first = 0
-        while first < total:
-            arena = self._arena.shaped(1, self._arena_bytes)[0]
-            starts = np.full(total, -1, np.int64)
-            ends = np.zeros(total, np.int64)
-            reached, at = first, 0
-            while reached < total:
-                reached, at, full = self._unpack(run, reached, sound, arena, at, starts, ends)
-                if reached == total or (full and at > 0):
-                    break  # all is unpacked, or the arena is handed on and begun anew
-                plain = self._decompress(run, reached, damage)
-                if plain is None:
-                    sound[reached] = False
-                elif at + len(plain) <= len(arena):
-                    arena[at : at + len(plain)] = plain
-                    starts[reached], ends[reached] = at, at + len(plain)
-                    at += len(plain)
-                elif at > 0:
-                    break  # as above; this batch comes first then
-                else:
-                    arena = plain  # larger than the arena by itself
-                    starts[reached], ends[reached] = 0, len(plain)
-                    reached += 1
-                    break
+        while first < len(run.batches):
+            where = self._fill_arena(run, first, sound, damage)
+            batches = run.batches[where.which]
+            capacity = int(_possible_records(batches.table, where).sum())
+            yield from self._iter_columns(run, batches, where, damage, capacity)
+            first = where.which.stop
+
+    def _fill_arena(
+        self,
+        run: Piece,
+        first: int,
+        sound: npt.NDArray[np.bool_],
+        damage: dict[int, FormatError],
+    ) -> _Where:
+        """Plain payloads from batch `first` on, as many as there is room for."""
+        total = len(run.batches)
+        arena = self._arena.shaped(1, self._arena_bytes)[0]
+        starts = np.full(total, -1, np.int64)
+        ends = np.zeros(total, np.int64)
+        reached, at = first, 0
+        while reached < total:
+            reached, at, full = self._unpack(run, reached, sound, arena, at, starts, ends)
+            if reached == total or (full and at > 0):
+                break  # all is unpacked, or the arena is handed on and begun anew
+            plain = self._decompress(run, reached, damage)
+            if plain is None:
+                sound[reached] = False
+            elif at + len(plain) <= len(arena):
+                arena[at : at + len(plain)] = plain
+                starts[reached], ends[reached] = at, at + len(plain)
+                at += len(plain)
+            elif at > 0:
+                break  # as above; this batch comes first then
+            else:
+                arena = plain  # larger than the arena by itself
+                starts[reached], ends[reached] = 0, len(plain)
                 reached += 1
-            which = slice(first, reached)
-            batches = run.batches[which]
-            where = (which, starts[which], ends[which])
-            capacity = _record_capacity(batches.table, *where[1:])
-            yield self._columns(run, batches, arena, where, damage, capacity)
-            first = reached
+                break
+            reached += 1
+        which = slice(first, reached)
+        return _Where(arena, which, starts[which], ends[which])
 
     def _unpack(
         self,
@@ -317,26 +353,49 @@ class RecordScan:
             return None
         return np.frombuffer(plain, np.uint8)
 
+    def _iter_columns(
+        self,
+        run: Piece,
+        batches: BatchColumns,
+        where: _Where,
+        damage: dict[int, FormatError],
+        capacity: int,
+    ) -> Iterator[RecordColumns]:
+        """Decode batches of a run, in pieces of bounded size; `capacity` is of all magic-2 rows."""
+        counts = np.zeros(len(batches), np.int64)
+        if batches.is_legacy[0]:
+            source = kernel_bytes(readonly(where.data), compiled=self.compiled)
+            capacity = int(
+                self._legacy.count_messages(source, batches.table, where.starts, where.ends, counts)
+            )
+        if capacity <= self._piece_rows:
+            yield self._columns(run, batches, where, damage, counts, capacity)
+            return
+        rows = np.maximum(counts, 0)
+        if not batches.is_legacy[0]:
+            rows = _possible_records(batches.table, where)
+        for some in _cuts(rows, self._piece_rows):
+            few, of_few, capacity = batches[some], where.of(some), int(rows[some].sum())
+            if capacity > self._piece_rows:
+                yield from self._iter_one_batch(run, few, of_few, damage, capacity)
+            else:
+                yield self._columns(run, few, of_few, damage, counts[some], capacity)
+
     def _columns(
         self,
         run: Piece,
         batches: BatchColumns,
-        data: Uint8s,
-        where: tuple[slice, Int64s, Int64s],
+        where: _Where,
         damage: dict[int, FormatError],
+        counts: Int64s,
         capacity: int,
     ) -> RecordColumns:
-        """Decode batches of a run: which ones, and where their plain payloads lie in `data`."""
-        which, starts, ends = where
-        table = batches.table
-        counts = np.zeros(len(batches), np.int64)
+        """Batches as a whole; `counts` of legacy ones are known."""
+        table, (data, which, starts, ends) = batches.table, where
         source = kernel_bytes(readonly(data), compiled=self.compiled)
-        legacy = bool(batches.is_legacy[0])
-        if legacy:
-            capacity = int(self._legacy.count_messages(source, table, starts, ends, counts))
         longs = self._longs.shaped(k.LONG_FIELDS, capacity)
         ints = self._ints.shaped(k.INT_FIELDS, capacity)
-        if legacy:
+        if batches.is_legacy[0]:
             rows, damaged = self._legacy.decode_messages(source, table, starts, longs, ints, counts)
         else:
             verify = self._verify and batches.computed_crc is None
@@ -358,6 +417,78 @@ class RecordScan:
         fields = (np.ascontiguousarray(longs[:, :rows]), np.ascontiguousarray(ints[:, :rows]))
         return RecordColumns(data, batches, fields, (starts, counts), found, compiled=self.compiled)
 
+    def _iter_one_batch(
+        self,
+        run: Piece,
+        batches: BatchColumns,
+        where: _Where,
+        damage: dict[int, FormatError],
+        count: int,
+    ) -> Iterator[RecordColumns]:
+        """A batch of more rows than a piece: gone through once, and given if all of it is sound."""
+        number = where.which.start
+        if self._verify and batches.computed_crc is None:
+            only = run._replace(batches=batches)
+            batches.computed_crc = only.checksums(self._kernels, compiled=self.compiled)
+        last = None
+        if not self._refuse_invalid or batches.is_valid[0]:
+            last = self._last_offset(batches, where, count)
+        if last is None:
+            damage[number] = self._ask_row_decoder(run, number)
+            found, none = [Damage(0, damage[number])], np.full(1, -1, np.int64)
+            fields = (self._longs.shaped(k.LONG_FIELDS, 0), self._ints.shaped(k.INT_FIELDS, 0))
+            yield RecordColumns(
+                where.data, batches, fields, (none, none), found, compiled=self.compiled
+            )
+            return
+        for start, _, longs, ints in self._iter_rows(batches, where, count):
+            rows = longs.shape[1]
+            if batches.is_legacy[0]:
+                self._legacy.shift_offsets(batches.table, 0, last, longs, 0, rows)
+            yield RecordColumns(
+                where.data,
+                batches,
+                (longs, ints),
+                (np.full(1, start, np.int64), np.full(1, rows, np.int64)),
+                [],
+                compiled=self.compiled,
+                is_continuation=start != where.starts[0],
+            )
+
+    def _iter_rows(
+        self, batches: BatchColumns, where: _Where, count: int
+    ) -> Iterator[tuple[int, int, Int64s, Int32s]]:
+        """The rows of one batch, some at a time: where those begin and end, and they themselves.
+
+        Legacy offsets are as stored. The end is -1 where the batch is found not to be sound.
+        """
+        source = kernel_bytes(readonly(where.data), compiled=self.compiled)
+        at, end = int(where.starts[0]), int(where.ends[0])
+        while count > 0 and at >= 0:
+            rows = min(count, self._piece_rows)
+            count -= rows
+            longs = self._longs.shaped(k.LONG_FIELDS, rows)
+            ints = self._ints.shaped(k.INT_FIELDS, rows)
+            start, table = at, batches.table
+            if batches.is_legacy[0]:
+                at = self._legacy.decode_entries(source, table, at, rows, 0, longs, ints, 0)
+            else:
+                at = self._kernels.decode_some_records(
+                    source, table, at, end, rows, 0, longs, ints, 0
+                )
+            yield start, int(at), longs, ints
+
+    def _last_offset(self, batches: BatchColumns, where: _Where, count: int) -> int | None:
+        """Of one batch, as stored in its last record; None if the batch is not sound."""
+        reached, last = -1, 0
+        for _, end, longs, _ in self._iter_rows(batches, where, count):
+            reached, last = end, int(longs[k.OFFSET, -1])
+        if batches.is_legacy[0]:
+            none = self._longs.shaped(k.LONG_FIELDS, 0)
+            is_sound = self._legacy.shift_offsets(batches.table, 0, last, none, 0, 0)
+            return last if reached >= 0 and is_sound else None
+        return last if reached == where.ends[0] else None
+
     def _ask_row_decoder(self, run: Piece, batch: int) -> FormatError:
         """What the row decoder says about a batch that a kernel refused."""
         position = int(run.batches.position[batch])
@@ -367,7 +498,7 @@ class RecordScan:
             for decoded in LogFile(raw).batches():
                 if self._refuse_invalid:
                     decoded.ensure_valid()
-                decoded.records(limit=self._limit)
+                decoded.iter_records(limit=self._limit)  # which finds all there is to find
         except FormatError as error:
             return error.moved(self.path, position)
         raise AssertionError(f"{Location(self.path, position)}: the row decoder finds no damage")
@@ -381,11 +512,22 @@ def _runs(piece: Piece) -> Iterator[Piece]:
         yield piece._replace(batches=piece.batches[first:last])
 
 
-def _record_capacity(table: Int64s, starts: Int64s, ends: Int64s) -> int:
-    """Rows that sound batches can fill: what they claim, where their bytes could hold as many."""
-    count = np.where(starts < 0, 0, table[k.RECORD_COUNT])
-    possible = (count >= 0) & (count <= (ends - starts) // k.SMALLEST_RECORD)
-    return int(count[possible].sum())
+def _possible_records(table: Int64s, where: _Where) -> Int64s:
+    """Rows that each batch can fill: what it claims, where its bytes could hold as many."""
+    count = np.where(where.starts < 0, 0, table[k.RECORD_COUNT])
+    possible = (count >= 0) & (count <= (where.ends - where.starts) // k.SMALLEST_RECORD)
+    return np.where(possible, count, 0)
+
+
+def _cuts(rows: Int64s, most: int) -> Iterator[slice]:
+    """Runs of batches of at most so many rows together, or of one that has more by itself."""
+    edges = np.concatenate([[0], np.cumsum(rows)])
+    first = 0
+    while first < len(rows):
+        fit = int(np.searchsorted(edges, edges[first] + most, side="right")) - 1
+        last = max(fit, first + 1)
+        yield slice(first, last)
+        first = last
 
 
 def _wrapper_value(data: Uint8s, start: int, end: int, magic: int) -> tuple[int, int]:

@@ -215,6 +215,7 @@ class _ColumnDump:
             lines.record, lines, first_fields=_RECORD_FIELDS, first_spans=_RECORD_SPANS
         )
         self._out = np.empty(_OUT_BYTES, np.uint8)
+        self._has_line = False  # the batch that the next piece may continue
 
     def scan_from(self, position: int) -> _Scan:
         end = self._options.max_bytes
@@ -291,6 +292,8 @@ class _ColumnDump:
         batches = records.batches
         by_row = batches.is_legacy | ((batches.attributes & _CONTROL) != 0)
         by_row[[damage.batch for damage in records.damage]] = True
+        if records.is_continuation and by_row[0]:
+            return batches  # all of it was written when it began
         edges = np.searchsorted(records.batch, np.arange(len(batches) + 1)).astype(np.int64)
         cuts = np.flatnonzero(by_row).tolist()
         first = 0
@@ -317,6 +320,8 @@ class _ColumnDump:
             empty = (row_starts == row_ends) & (not self._filters.keys)
             keep = self._may_pass(batches) & (empty | (passed[row_ends] > passed[row_starts]))
             batches, row_starts, row_ends = _chosen(batches, keep), row_starts[keep], row_ends[keep]
+        has_line = records.is_continuation and self._has_line
+        self._has_line = has_line or len(batches) > 0
         if not len(batches):
             return
         record = self._record
@@ -333,10 +338,10 @@ class _ColumnDump:
             *self._render_batches(self._of_batch, batches),
             record.room,
         )
-        self._render_records(arguments, len(batches))
+        self._render_records(arguments, len(batches), 0 if has_line else -1)
 
-    def _render_records(self, arguments: tuple[Any, ...], count: int) -> None:
-        batch, row = 0, -1
+    def _render_records(self, arguments: tuple[Any, ...], count: int, row: int) -> None:
+        batch = 0
         while batch < count:
             batch, row, size = self._kernels.render_records(*arguments, self._out, batch, row)
             if size:

@@ -6,7 +6,7 @@ The row decoder is itself held against Apache Kafka; here it is the simple model
 import io
 
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
-from kafka_format.columnar.records import RecordScan
+from kafka_format.columnar.records import PIECE_ROWS, RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
@@ -20,17 +20,17 @@ def assert_agreement(segment, *, compiled, chunk_bytes=4096, arena_bytes=1 << 17
     """Same batches, records, damage and end, from memory and from a file, whatever the chunks."""
     expected, end = by_rows(segment, verify=verify)
     options = {"path": PATH, "compiled": compiled}
-    for source in (segment, io.BytesIO(segment)):
+    for source, piece_rows in ((segment, PIECE_ROWS), (io.BytesIO(segment), 2)):
         scan = RecordScan(
             source,
             **options,
             verify=verify,
             chunk_bytes=chunk_bytes,
             arena_bytes=arena_bytes,
+            piece_rows=piece_rows,
             decompressed_limit=LIMIT,
         )
-        found = [batch for columns in scan for batch in told(columns)]
-        assert found == expected
+        assert told_all(scan, piece_rows) == expected
         assert told_end(scan.end) == end
     headers = [header for header, _ in expected]
     walk = HeaderWalk(io.BytesIO(segment), **options)
@@ -104,6 +104,21 @@ def told_headers(batches):
             strict=True,
         )
     )
+
+
+def told_all(scan, piece_rows):
+    """(header, records or damage) of each batch of a scan, put together from its pieces."""
+    found = []
+    for columns in scan:
+        assert len(columns) <= piece_rows
+        batches = told(columns)
+        if columns.is_continuation:
+            ((header, records),) = batches
+            assert found[-1][0] == header
+            found[-1][1].extend(records)
+        else:
+            found += batches
+    return found
 
 
 def told(columns):
