@@ -72,7 +72,7 @@ final class Logs implements AutoCloseable {
     }
 
     /** Kafka's own names; segment.bytes may be small, as Kafka's tests have it. */
-    private static LogConfig config(JsonNode settings) {
+    static LogConfig config(JsonNode settings) {
         Properties properties = new Properties();
         settings.properties().forEach(setting -> {
             boolean segmentBytes = setting.getKey().equals("segment.bytes");

@@ -24,6 +24,9 @@ final class Requests {
         all.put("open_metadata_log", Recoveries::openMetadataLog);
         all.put("producer_states", ProducerStates::run);
         all.put("leader_epochs", LeaderEpochs::run);
+        all.put("validate_appends", Validation::run);
+        all.put("run_indexes", Indexes::run);
+        all.put("run_segments", Segments::run);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);

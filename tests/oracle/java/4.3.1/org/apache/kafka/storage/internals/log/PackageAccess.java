@@ -1,7 +1,9 @@
 package org.apache.kafka.storage.internals.log;
 
+import java.io.IOException;
 import java.lang.reflect.Field;
 import java.util.Optional;
+import org.apache.kafka.common.record.internal.FileRecords.LogOffsetPosition;
 import org.apache.kafka.common.record.internal.RecordBatch;
 
 /** In Kafka's package for the few parts that Kafka keeps to it. */
@@ -32,5 +34,13 @@ public final class PackageAccess {
         Field field = of.getClass().getDeclaredField(name);
         field.setAccessible(true);
         return (T) field.get(of);
+    }
+
+    public static LogOffsetPosition translateOffset(LogSegment segment, long offset, int position) throws IOException {
+        return segment.translateOffset(offset, position);
+    }
+
+    public static void closeHandlers(LogSegment segment) {
+        segment.closeHandlers();
     }
 }
