@@ -40,6 +40,7 @@ _SEGMENT_KINDS = (
     FileKind.TRANSACTION_INDEX,
 )
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
+_LARGE_SNAPSHOT = 1 << 30
 _NO_TIMESTAMP = -1
 
 
@@ -330,7 +331,7 @@ def apply_retention(
 ) -> None:
     """Do it, in Kafka's order: a crash anywhere between leaves a log that loads."""
     if plan.roll_offset is not None:
-        _roll(plan.roll_offset, files)
+        _roll(plan.roll_offset, files, config)
     _cut_epochs(plan.new_log_start_offset, files, scheduler)
     marked = [
         _mark_deleted(files, facts.base_offset, kind)
@@ -350,16 +351,36 @@ def apply_retention(
     scheduler.schedule("delete-file", unlink, delay_ms=config.file_delete_delay_ms)
 
 
-def _roll(offset: int, files: Files) -> None:
+def _roll(offset: int, files: Files, config: LogConfig) -> None:
     """An empty segment behind the last one, as it lies there after the log is closed."""
     snapshot = _name(offset, FileKind.PRODUCER_SNAPSHOT)
     if not files.exists(snapshot):
-        raise LogError(
-            f"{files.path(snapshot)}: found no such file, expected the producers of all that goes:"
-            " no segment would be left to know them from; recover the log first"
-        )
+        # Written before anything goes: no segment will be left to know the producers from.
+        files.write(snapshot, _producers_at(offset, files, config))
     for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         files.write(_name(offset, kind), b"")
+
+
+def _producers_at(offset: int, files: Files, config: LogConfig) -> bytes:
+    """The snapshot at the log's end of a log that was not closed, as loading it would write it."""
+    from kafka_log.partition_recovery import load_partition
+
+    overlay = OverlayFiles(files.directory)
+    active = read_facts(overlay).segments[-1]
+    loaded = load_partition(
+        overlay,
+        config,
+        clean_shutdown=False,
+        log_start_offset=0,
+        recovery_point=active.base_offset,
+    )
+    loaded.close_handlers()
+    if loaded.log_end_offset != offset:
+        raise LogError(
+            f"{files.directory}: found a log that ends at {offset} but is sound only up to"
+            f" {loaded.log_end_offset}; recover it first"
+        )
+    return overlay.read(_name(offset, FileKind.PRODUCER_SNAPSHOT), limit=_LARGE_SNAPSHOT)
 
 
 def _cut_epochs(log_start_offset: int, files: Files, scheduler: Scheduler) -> None:
