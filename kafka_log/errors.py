@@ -89,6 +89,12 @@ class UnsupportedCompressionTypeError(ApiError):
     code = 76
 
 
+class InconsistentTopicIdError(ApiError):
+    """A topic id other than the one that a partition directory has."""
+
+    code = 103
+
+
 class RecordError(NamedTuple):
     """A record of a refused append: its place in the batch, and why."""
 
