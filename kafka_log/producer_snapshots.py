@@ -61,7 +61,7 @@ class ProducerSnapshots:
 
     def load(self) -> None:
         """Kafka takes names with fewer digits too, and fails at those without any."""
-        self._names = {}
+        names: dict[int, str] = {}
         for name in self.files.names():
             if not name.endswith(FileKind.PRODUCER_SNAPSHOT.ending):
                 continue
@@ -71,7 +71,8 @@ class ProducerSnapshots:
                     f"{self.files.path(name)}: found no offset before the first dot, "
                     "expected one in the name of a producer snapshot"
                 )
-            self._names[offset] = name
+            names[offset] = name
+        self._names = names
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
         """Over an older file of that name, which is not cut before: a longer one keeps its end."""

@@ -1,0 +1,273 @@
+"""Our ProducerStateManager, driven by the operations of the oracle's `producer_states`.
+
+Answers and states have the oracle's shape; `ERRORS` says which of our errors is which of Kafka's.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from kafka_format.batch import RecordBatch, decode_batch
+from kafka_format.columnar.headers import BatchScan
+from kafka_format.errors import FormatError
+from kafka_format.log_file import LogFile
+from kafka_log.append_origin import AppendOrigin
+from kafka_log.clock import FixedClock
+from kafka_log.config import LogConfig
+from kafka_log.errors import LogError
+from kafka_log.files import DiskFiles
+from kafka_log.producer_state import (
+    CompletedTxn,
+    ProducerReplay,
+    ProducerStateEntry,
+    ProducerStateManager,
+    update_producers,
+)
+
+# What Kafka throws, and what we raise: the nearest of our classes.
+ERRORS = {
+    "org.apache.kafka.common.errors.InvalidProducerEpochException": "InvalidProducerEpochError",
+    "org.apache.kafka.common.errors.OutOfOrderSequenceException": "OutOfOrderSequenceError",
+    "org.apache.kafka.common.errors.InvalidTxnStateException": "InvalidTransactionStateError",
+    "org.apache.kafka.common.errors.TransactionCoordinatorFencedException": (
+        "TransactionCoordinatorFencedError"
+    ),
+    "org.apache.kafka.common.InvalidRecordException": "FormatError",
+    "org.apache.kafka.common.errors.CorruptRecordException": "FormatError",
+    "java.lang.IllegalArgumentException": "IllegalArgumentError",
+    "java.lang.NullPointerException": "IllegalArgumentError",
+    "java.nio.BufferUnderflowException": "IllegalArgumentError",
+    "java.lang.NumberFormatException": "LogLoadError",
+    "java.nio.file.NoSuchFileException": "FileNotFoundError",
+}
+
+
+class Driver:
+    """The same operations on our manager: row by row, or over columns where that can be."""
+
+    def __init__(self, run: dict[str, Any], *, columnar: bool) -> None:
+        self.files = DiskFiles(run["path"])
+        Path(run["path"]).mkdir(parents=True, exist_ok=True)
+        self.clock = FixedClock(run["time"])
+        self.columnar = columnar
+        self.manager = self._open()
+
+    def _open(self) -> ProducerStateManager:
+        return ProducerStateManager(self.files, LogConfig(), self.clock, topic_partition="orders-0")
+
+    def attempt(self, operation: dict[str, Any]) -> dict[str, Any]:
+        told: dict[str, Any] = {}
+        self.clock.now_ms = operation.get("time", self.clock.now_ms)
+        try:
+            told["answer"] = getattr(self, f"_{operation['do']}")(operation)
+        except (FormatError, LogError, OSError) as error:
+            told["error"] = error
+        return told | {"state": self.state()}
+
+    # ------------------------------------------------------------------ batches
+
+    def _append(self, operation: dict[str, Any]) -> Any:
+        data, end = operation["bytes"], self.manager.map_end_offset
+        batches = list(LogFile(data).batches())
+        told: list[Any] = []
+        if self.columnar and operation["origin"] == "REPLICATION":
+            replay = ProducerReplay(self.manager)
+            for piece in BatchScan(data).pieces():
+                replay.add(piece.batches, _reader(data))
+            replay.finish(lambda completed, offset: told.append([*completed, offset]))
+        else:
+            self._append_rows(batches, operation, told)
+        for batch in batches:
+            header = batch.header
+            end = (header.last_offset if isinstance(batch, RecordBatch) else header.offset) + 1
+        self.manager.update_map_end_offset(end)
+        return told
+
+    def _append_rows(self, batches: list[Any], operation: dict[str, Any], told: list[Any]) -> None:
+        producers: dict[int, Any] = {}
+        completed: list[CompletedTxn] = []
+        for batch in batches:
+            if isinstance(batch, RecordBatch) and batch.header.producer_id >= 0:
+                found = update_producers(
+                    self.manager,
+                    batch,
+                    producers,
+                    AppendOrigin[operation["origin"]],
+                    operation["transaction_version"],
+                )
+                completed += [found] if found else []
+        for info in producers.values():
+            self.manager.update(info)
+        for each in completed:
+            self._complete_one(each, told)
+
+    def _recover(self, operation: dict[str, Any]) -> Any:
+        data = operation["bytes"]
+        told: list[Any] = []
+        if self.columnar:
+            for piece in BatchScan(data).pieces():
+                damage = self.manager.replay_batches(
+                    piece.batches,
+                    _reader(data),
+                    on_completed=lambda completed, offset: told.append([*completed, offset]),
+                )
+                if damage is not None:
+                    raise damage.error
+            return told
+        for batch in LogFile(data).batches():
+            if not isinstance(batch, RecordBatch):
+                continue
+            if batch.header.producer_id >= 0:
+                info = self.manager.prepare_update(
+                    batch.header.producer_id, AppendOrigin.REPLICATION
+                )
+                completed = info.append(batch)
+                self.manager.update(info)
+                if completed:
+                    self._complete_one(completed, told)
+            self.manager.update_map_end_offset(batch.header.last_offset + 1)
+        return told
+
+    def _complete_one(self, completed: CompletedTxn, told: list[Any]) -> None:
+        told.append([*completed, self.manager.last_stable_offset(completed)])
+        self.manager.complete_txn(completed)
+
+    def _duplicate(self, operation: dict[str, Any]) -> Any:
+        header = decode_batch(operation["bytes"]).header
+        entry = self.manager.last_entry(header.producer_id)
+        found = entry.find_duplicate_batch(header) if entry else None
+        return {"last_offset": found.last_offset if found else None}
+
+    # ------------------------------------------------------------------ calls
+
+    def _complete(self, operation: dict[str, Any]) -> None:
+        self.manager.complete_txn(
+            CompletedTxn(
+                operation["producer_id"],
+                operation["offset"],
+                operation["last_offset"],
+                is_aborted=False,
+            )
+        )
+
+    def _verify(self, operation: dict[str, Any]) -> None:
+        self.manager.maybe_create_verification_state_entry(
+            operation["producer_id"],
+            operation["sequence"],
+            operation["epoch"],
+            supports_epoch_bump=operation["supports_epoch_bump"],
+        )
+
+    def _clear_verification(self, operation: dict[str, Any]) -> None:
+        self.manager.clear_verification_state_entry(operation["producer_id"])
+
+    def _high_watermark(self, operation: dict[str, Any]) -> None:
+        self.manager.on_high_watermark_updated(operation["offset"])
+
+    def _log_start_offset(self, operation: dict[str, Any]) -> None:
+        self.manager.on_log_start_offset_incremented(operation["offset"])
+
+    def _map_end_offset(self, operation: dict[str, Any]) -> None:
+        self.manager.update_map_end_offset(operation["offset"])
+
+    def _expire(self, _: dict[str, Any]) -> None:
+        self.manager.remove_expired_producers(self.clock())
+
+    def _late(self, _: dict[str, Any]) -> Any:
+        return {"late": self.manager.has_late_transaction(self.clock())}
+
+    # ------------------------------------------------------------------ files
+
+    def _snapshot(self, _: dict[str, Any]) -> Any:
+        return {"name": self.manager.take_snapshot()}
+
+    def _truncate(self, operation: dict[str, Any]) -> None:
+        self.manager.truncate_and_reload(operation["start"], operation["end"], self.clock())
+
+    def _truncate_fully(self, operation: dict[str, Any]) -> None:
+        self.manager.truncate_fully_and_start_at(operation["offset"])
+
+    def _truncate_fully_and_reload(self, _: dict[str, Any]) -> None:
+        self.manager.truncate_fully_and_reload_snapshots()
+
+    def _remove_strays(self, operation: dict[str, Any]) -> None:
+        self.manager.remove_stray_snapshots(operation["bases"])
+
+    def _delete_before(self, operation: dict[str, Any]) -> None:
+        self.manager.delete_snapshots_before(operation["offset"])
+
+    def _mark(self, operation: dict[str, Any]) -> Any:
+        marked = self.manager.remove_and_mark_snapshot_for_deletion(operation["offset"])
+        return {"name": marked.name if marked else None}
+
+    def _reopen(self, _: dict[str, Any]) -> None:
+        self.manager = self._open()
+
+    def _write(self, operation: dict[str, Any]) -> None:
+        Path(self.files.path(operation["name"])).write_bytes(operation["bytes"])
+
+    def _unlink(self, operation: dict[str, Any]) -> None:
+        Path(self.files.path(operation["name"])).unlink(missing_ok=True)
+
+    # ------------------------------------------------------------------ state
+
+    def state(self) -> dict[str, Any]:
+        manager = self.manager
+        return {
+            "map_end_offset": manager.map_end_offset,
+            "last_snap_offset": manager._last_snap_offset,
+            "oldest_txn_last_timestamp": manager._oldest_txn_last_timestamp,
+            "is_empty": manager.is_empty,
+            "first_unstable_offset": manager.first_unstable_offset(),
+            "producers": [
+                described(entry) for _, entry in sorted(manager.active_producers.items())
+            ],
+            "ongoing": [
+                [txn.producer_id, txn.first_offset, txn.last_offset] for txn in manager.ongoing_txns
+            ],
+            "unreplicated": [
+                [txn.producer_id, txn.first_offset, txn.last_offset]
+                for txn in manager.unreplicated_txns
+            ],
+            "verifications": [
+                [
+                    producer_id,
+                    entry.timestamp,
+                    entry.lowest_sequence,
+                    entry.epoch,
+                    entry.supports_epoch_bump,
+                ]
+                for producer_id, entry in sorted(manager._verification_states.items())
+            ],
+            "files": [[name, self.files.size(name)] for name in self.files.names()],
+            "snapshots": [list(snapshot) for snapshot in manager.snapshots],
+        }
+
+
+def described(entry: ProducerStateEntry) -> dict[str, Any]:
+    """A producer as the oracle describes it."""
+    first_offset = entry.current_txn_first_offset
+    return {
+        "producer_id": entry.producer_id,
+        "producer_epoch": entry.producer_epoch,
+        "last_sequence": entry.last_seq,
+        "last_offset": entry.last_data_offset,
+        "offset_delta": entry.last_offset_delta,
+        "timestamp": entry.last_timestamp,
+        "coordinator_epoch": entry.coordinator_epoch,
+        "current_txn_first_offset": -1 if first_offset is None else first_offset,
+        "batches": [
+            {
+                "first_sequence": batch.first_seq,
+                "last_sequence": batch.last_seq,
+                "first_offset": batch.first_offset,
+                "last_offset": batch.last_offset,
+                "offset_delta": batch.offset_delta,
+                "timestamp": batch.timestamp,
+            }
+            for batch in entry.batch_metadata
+        ],
+    }
+
+
+def _reader(data: bytes) -> Any:
+    return lambda position, size: data[position : position + size]

@@ -1,0 +1,376 @@
+"""Seeded operations on a ProducerStateManager, for Kafka's and for ours.
+
+`draw_run(seed)` is a run of the oracle's `producer_states`: producers that mostly behave, and
+batches, markers, files and calls that do not. tests.kafka_log.producer_driver takes the same.
+"""
+
+import random
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kafka_format.batch import assemble, decode_batch, encode_batch, encode_empty_batch
+from kafka_format.compression import Codec
+from kafka_format.legacy import encode_legacy_batch
+from kafka_format.producer_snapshot import (
+    ProducerSnapshotEntry,
+    ProducerSnapshotFile,
+    encode_producer_snapshot,
+)
+from kafka_format.record import SimpleRecord, TimestampType
+
+START = 1_700_000_000_000
+DAY = 86_400_000
+MAX_SEQUENCE = 2**31 - 1
+ABORT, COMMIT = 0, 1
+
+# An operation as often as it stands here.
+CALLS = [
+    "high_watermark",
+    "high_watermark",
+    "log_start_offset",
+    "map_end_offset",
+    "verify",
+    "verify",
+    "clear_verification",
+    "expire",
+    "late",
+    "complete",
+    "duplicate",
+    "duplicate",
+]
+FILE_CALLS = [
+    "snapshot",
+    "snapshot",
+    "snapshot",
+    "snapshot",
+    "snapshot",
+    "snapshot",
+    "truncate",
+    "truncate",
+    "truncate",
+    "truncate",
+    "truncate_fully",
+    "truncate_fully_and_reload",
+    "remove_strays",
+    "delete_before",
+    "mark",
+    "mark",
+    "reopen",
+    "write",
+    "write",
+    "write",
+    "unlink",
+]
+ODD_NAMES = [
+    "1000007.snapshot",
+    "+1000008.x.snapshot",
+    "00000000000000000009.snapshot.deleted",
+    "notes.snapshot",
+    ".snapshot",
+    "5.snapshot.tmp",
+]
+
+# ------------------------------------------------------------------------------------- batches
+
+
+def data_batch(
+    base_offset: int,
+    *,
+    producer_id: int,
+    epoch: int,
+    sequence: int,
+    delta: int = 0,
+    timestamp: int = START,
+    is_transactional: bool = False,
+) -> bytes:
+    """One record, and a header that says what it likes."""
+    data = encode_batch([SimpleRecord(timestamp, None, b"v")], base_offset=base_offset)
+    header = decode_batch(data).header._replace(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        last_offset_delta=delta,
+        max_timestamp=timestamp,
+        attributes=0x10 if is_transactional else 0,
+    )
+    return assemble(header, data[61:])
+
+
+def control_batch(
+    base_offset: int,
+    *,
+    producer_id: int,
+    epoch: int,
+    type_: int = COMMIT,
+    coordinator_epoch: int = 0,
+    timestamp: int = START,
+    log_append_time: int | None = None,
+    records: list[SimpleRecord] | None = None,
+    codec: Codec = Codec.NONE,
+) -> bytes:
+    marker = SimpleRecord(
+        timestamp, struct.pack(">hh", 0, type_), struct.pack(">hi", 0, coordinator_epoch)
+    )
+    is_append_time = log_append_time is not None
+    return encode_batch(
+        [marker] if records is None else records,
+        base_offset=base_offset,
+        codec=codec,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        is_transactional=True,
+        is_control=True,
+        timestamp_type=(
+            TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+        ),
+        log_append_time=log_append_time if is_append_time else -1,
+    )
+
+
+def _odd_records(rng: random.Random, timestamp: int) -> list[SimpleRecord]:
+    """What no coordinator writes."""
+    key, value = struct.pack(">hh", 0, COMMIT), struct.pack(">hi", 0, 3)
+    odd: list[tuple[bytes | None, bytes | None]] = [
+        (None, value),
+        (b"", value),
+        (key[:3], value),
+        (struct.pack(">hh", -1, COMMIT), value),
+        (struct.pack(">hh", 7, COMMIT) + b"more", value),
+        (struct.pack(">hh", 0, rng.choice((-1, 2, 3, 6, 7))), value),
+        (key, None),
+        (key, b""),
+        (key, value[:1]),
+        (key, value[:4]),
+        (key, struct.pack(">hi", -5, 3)),
+        (key, struct.pack(">h", -5)),
+        (key, struct.pack(">hi", 9, 3) + b"more"),
+    ]
+    first = SimpleRecord(timestamp, *rng.choice(odd))
+    second = SimpleRecord(timestamp, key, value)
+    return [first, second] if rng.random() < 0.3 else [first]
+
+
+@dataclass(slots=True)
+class _Producer:
+    producer_id: int
+    epoch: int = 0
+    sequence: int = 0
+    in_transaction: bool = False
+    transactional: bool = False
+    version: int = 1
+    sent: list[bytes] = field(default_factory=list)
+
+
+class _Draw:
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.now = START
+        self.next_offset = self.random.choice((0, 0, 100))
+        self.coordinator_epoch = 1
+        self.calm = self.random.choice((0.02, 0.15, 0.4))  # how often something is odd
+        self.producers = [
+            _Producer(
+                producer_id,
+                epoch=self.random.choice((0, 0, 5, 32766)),
+                sequence=self.random.choice((0, 0, 7, MAX_SEQUENCE - 3)),
+                transactional=self.random.random() < 0.6,
+                version=self.random.choice((0, 1, 2)),
+            )
+            for producer_id in self.random.sample((0, 1, 2, 7, 1000, 2**40), 4)
+        ]
+
+    def odd(self) -> bool:
+        return self.random.random() < self.calm
+
+    def tick(self) -> int:
+        self.now += self.random.choice((0, 1, 50, 1000))
+        return self.now
+
+    # ------------------------------------------------------------------ one batch
+
+    def batch(self) -> bytes:
+        rng = self.random
+        producer = rng.choice(self.producers)
+        chance = rng.random()
+        if chance < 0.05:
+            data = self._without_producer()
+        elif producer.transactional and (chance < 0.25 or (producer.in_transaction and self.odd())):
+            data = self._marker(producer)
+        else:
+            data = self._data(producer)
+        if rng.random() < 0.1:
+            self.next_offset += rng.randrange(4)
+        return data
+
+    def _without_producer(self) -> bytes:
+        offset = self._take(1)
+        record = SimpleRecord(self.tick(), b"k", b"v", offset=offset)
+        if self.random.random() < 0.4:
+            return encode_legacy_batch([record], magic=1, base_offset=offset)
+        return encode_batch([record], base_offset=offset)
+
+    def _take(self, count: int) -> int:
+        offset = self.next_offset
+        self.next_offset += count
+        return offset
+
+    def _data(self, producer: _Producer) -> bytes:
+        rng = self.random
+        if producer.sent and self.odd():
+            return rng.choice(producer.sent[-7:])
+        count = rng.choice((1, 1, 2, 5))
+        epoch, sequence, delta = producer.epoch, producer.sequence, count - 1
+        is_transactional = producer.transactional
+        if self.odd():
+            epoch = max(-1, min(32767, epoch + rng.choice((-1, 1, 2))))
+            sequence = rng.choice((0, sequence))
+            if rng.random() < 0.5:
+                producer.epoch = epoch
+        if self.odd():
+            sequence = rng.choice((-1, 0, 1, sequence + 1, MAX_SEQUENCE)) % 2**31
+        if self.odd() and rng.random() < 0.2:
+            delta = rng.choice((-1, -5, 2**31 - 1, -(2**31)))
+        if self.odd() and rng.random() < 0.3:
+            is_transactional = not is_transactional
+        data = data_batch(
+            self._take(count),
+            producer_id=producer.producer_id,
+            epoch=epoch,
+            sequence=-1 if rng.random() < 0.02 else sequence,
+            delta=delta,
+            timestamp=self.tick() if rng.random() < 0.95 else rng.choice((-1, 0, 5)),
+            is_transactional=is_transactional,
+        )
+        if self.odd() and rng.random() < 0.3:
+            data = encode_empty_batch(decode_batch(data).header)
+        producer.sequence = (sequence + count) % 2**31
+        producer.in_transaction = is_transactional
+        producer.sent.append(data)
+        return data
+
+    def _marker(self, producer: _Producer) -> bytes:
+        rng = self.random
+        if producer.version == 2 and not self.odd():
+            producer.epoch = min(producer.epoch + 1, 32767)
+            producer.sequence = 0
+        epoch = producer.epoch + (rng.choice((-1, 0, 1)) if self.odd() else 0)
+        if self.odd():
+            self.coordinator_epoch += rng.choice((-1, 1, 3))
+        timestamp = self.tick()
+        records = _odd_records(rng, timestamp) if self.odd() and rng.random() < 0.15 else None
+        data = control_batch(
+            self._take(1),
+            producer_id=producer.producer_id,
+            epoch=max(-1 + (records is None), min(epoch, 32767)) if epoch >= 0 else 0,
+            type_=rng.choice((ABORT, COMMIT)),
+            coordinator_epoch=self.coordinator_epoch,
+            timestamp=timestamp,
+            log_append_time=timestamp + 5 if rng.random() < 0.1 else None,
+            records=records,
+            codec=rng.choice((Codec.NONE,) * 9 + (Codec.LZ4,)),
+        )
+        producer.in_transaction = False
+        return encode_empty_batch(decode_batch(data).header) if self.odd() else data
+
+    # ------------------------------------------------------------------ one operation
+
+    def operation(self) -> dict[str, Any]:
+        rng = self.random
+        chance = rng.random()
+        if chance < 0.4:
+            return self._append()
+        if chance < 0.55:
+            data = b"".join(self.batch() for _ in range(rng.randint(1, 8)))
+            return {"do": "recover", "bytes": data}
+        if chance < 0.8:
+            return self._call()
+        return self._file_call()
+
+    def _append(self) -> dict[str, Any]:
+        rng = self.random
+        origin = rng.choice(("CLIENT", "CLIENT", "COORDINATOR", "REPLICATION"))
+        count = rng.choice((1, 1, 1, 2, 6))
+        return {
+            "do": "append",
+            "bytes": b"".join(self.batch() for _ in range(count)),
+            "origin": origin,
+            "transaction_version": rng.choice((0, 1, 2, 2) if not self.odd() else (-1, 3)),
+        }
+
+    def _call(self) -> dict[str, Any]:
+        rng = self.random
+        producer = rng.choice(self.producers)
+        operation: dict[str, Any] = {
+            "do": rng.choice(CALLS),
+            "offset": max(0, self.next_offset - rng.choice((0, 1, 3, 10, 30))),
+        }
+        if operation["do"] == "duplicate":
+            if producer.sent:
+                return operation | {"bytes": rng.choice(producer.sent[-7:])}
+            operation["do"] = "late"
+        if operation["do"] in ("expire", "late"):
+            self.now += rng.choice((0, 60_000, 1_200_001, DAY - 1, DAY))
+            operation["time"] = self.now
+        operation["producer_id"] = producer.producer_id
+        operation["sequence"] = min(producer.sequence + rng.choice((-2, 0, 0, 3)), MAX_SEQUENCE)
+        operation["epoch"] = min(32767, producer.epoch + rng.choice((0, 0, 1)))
+        operation["supports_epoch_bump"] = rng.random() < 0.5
+        operation["last_offset"] = self.next_offset
+        return operation
+
+    def _file_call(self) -> dict[str, Any]:
+        rng = self.random
+        near = [max(0, self.next_offset - rng.randrange(30)) for _ in range(4)]
+        kind = rng.choice(FILE_CALLS)
+        operation: dict[str, Any] = {"do": kind, "offset": near[0], "bases": near[1:]}
+        if kind == "truncate":
+            end = rng.choice((near[0], near[1], self.next_offset, 2_000_000))
+            operation |= {"start": rng.choice((0, 0, min(near))), "end": end}
+            operation["time"] = self.now
+        if kind in ("write", "unlink"):
+            operation |= {"name": self._snapshot_name(near[0]), "bytes": self._snapshot()}
+        if kind == "remove_strays" and rng.random() < 0.1:
+            operation["bases"] = []
+        return operation
+
+    def _snapshot_name(self, offset: int) -> str:
+        if self.random.random() < 0.85:
+            return f"{offset:020d}.snapshot"
+        return self.random.choice(ODD_NAMES)
+
+    def _snapshot(self) -> bytes:
+        rng = self.random
+        rows = [
+            ProducerSnapshotEntry(
+                producer.producer_id,
+                producer.epoch,
+                producer.sequence,
+                rng.choice((-1, self.next_offset)),
+                rng.choice((0, 4)),
+                self.now - rng.choice((0, DAY - 1, DAY)),
+                rng.choice((-1, 2)),
+                rng.choice((-1, -1, max(0, self.next_offset - 5))),
+            )
+            for producer in self.producers[: rng.randrange(5)]
+        ]
+        data = bytearray(encode_producer_snapshot(ProducerSnapshotFile.of(rows)))
+        chance = rng.random()
+        if chance < 0.2:
+            data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        elif chance < 0.3:
+            del data[rng.randrange(len(data)) :]
+        elif chance < 0.4:
+            data += b"tail"
+        return bytes(data)
+
+
+def draw_run(seed: int, path: Path, *, operations: int = 40) -> dict[str, Any]:
+    """A run of the oracle's `producer_states`."""
+    drawing = _Draw(seed)
+    return {
+        "path": path,
+        "time": START,
+        "operations": [drawing.operation() for _ in range(operations)],
+    }
