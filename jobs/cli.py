@@ -7,6 +7,7 @@ from importlib import import_module
 USAGE = 2
 
 VERBS = {
+    "list": "what is here: partitions, files, sizes, offsets, cleanly stopped or not",
     "dump": "one file or directory in kafka-dump-log's words, text or JSON lines",
 }
 

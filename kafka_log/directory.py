@@ -4,11 +4,14 @@
     partition     its own files, then segment by segment: .log, .index, .timeindex, .txnindex,
                   .snapshot
 
-Names are only parsed (names.py): a file is what its name says, until someone reads it.
+Names are only parsed (names.py): a file is what its name says, until someone reads it. What the
+names and small files of a log dir mean together, inventory.py tells.
 """
 
 import os
+import stat
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +39,83 @@ _KIND_ORDER = {
     )
 }
 _STATE_ORDER = {state: place for place, state in enumerate(FileState)}
+
+
+class EntryKind(Enum):
+    FILE = "file"
+    DIRECTORY = "directory"
+    DANGLING = "a link to nothing"
+    OTHER = "neither a file nor a directory"
+    VANISHED = "vanished while it was listed"
+    UNREADABLE = "not to be looked at"
+
+
+class Entry(NamedTuple):
+    """What stands in a directory; links are followed."""
+
+    path: str
+    name: str
+    kind: EntryKind
+    size: int = 0
+    modified_ms: int = 0
+    identity: tuple[int, int] = (0, 0)
+    """Device and inode: the same for every way that leads there."""
+    problem: str = ""
+
+
+class Listing(NamedTuple):
+    """A directory's entries by name, or why there are none."""
+
+    path: str
+    entries: tuple[Entry, ...]
+    problem: str | None = None
+
+
+def list_directory(path: str) -> Listing:
+    """Whatever the disk says is a value."""
+    try:
+        with os.scandir(path) as scanned:
+            entries = sorted((_entry(path, each) for each in scanned), key=lambda each: each.name)
+    except OSError as error:
+        return Listing(path, (), error.strerror or str(error))
+    return Listing(path, tuple(entries))
+
+
+def entry_of(path: str) -> Entry:
+    """A path that somebody gave."""
+    try:
+        return _entry_of_status(path, Path(path).name, Path(path).stat())
+    except OSError as error:
+        said = error.strerror or str(error)
+        return Entry(path, Path(path).name, EntryKind.UNREADABLE, problem=said)
+
+
+def _entry(directory: str, scanned: os.DirEntry[str]) -> Entry:
+    path = os.path.join(directory, scanned.name)  # noqa: PTH118  # keeps a leading `./`
+    try:
+        return _entry_of_status(path, scanned.name, scanned.stat())
+    except FileNotFoundError:
+        kind = EntryKind.DANGLING if Path(path).is_symlink() else EntryKind.VANISHED
+        return Entry(path, scanned.name, kind, problem=kind.value)
+    except OSError as error:
+        said = error.strerror or str(error)
+        return Entry(path, scanned.name, EntryKind.UNREADABLE, problem=said)
+
+
+def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
+    if stat.S_ISDIR(status.st_mode):
+        kind = EntryKind.DIRECTORY
+    else:
+        kind = EntryKind.FILE if stat.S_ISREG(status.st_mode) else EntryKind.OTHER
+    return Entry(
+        path,
+        name,
+        kind,
+        size=status.st_size,
+        modified_ms=status.st_mtime_ns // 1_000_000,
+        identity=(status.st_dev, status.st_ino),
+        problem=kind.value if kind is EntryKind.OTHER else "",
+    )
 
 
 class FoundFile(NamedTuple):

@@ -1,0 +1,81 @@
+"""Where a log ends, by a few headers: from the last entry of its last segment's index on.
+
+No checksum is looked at: a restart after a crash may cut more (recovery.py).
+"""
+
+import os
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_format.log_file import LogFile
+
+_ENTRY = struct.Struct(
+    ">i"  # relative offset: last offset of the batch, less the base offset
+    "i"  # position: of the batch's first byte in the .log
+)
+
+
+class _IndexEntry(NamedTuple):
+    relative_offset: int
+    position: int
+
+
+class LogEnd(NamedTuple):
+    offset: int
+    """After the last record."""
+    position: int
+    """Behind the last whole batch."""
+    reason: str
+    """As in SegmentEnd: end_of_file, zeroed_tail, truncated_batch, corrupt_batch."""
+
+
+def read_log_end(
+    log: str | os.PathLike[str], base_offset: int, *, index: str | os.PathLike[str] | None = None
+) -> LogEnd:
+    """The end of a segment. Raises OSError for a log that cannot be read."""
+    path = os.fspath(log)
+    with open(log, "rb", buffering=0) as file:
+        entry = None if index is None else _last_entry(index)
+        if entry is not None:
+            indexed = LogFile(file, path=path, start=entry.position)
+            offset = _next_offset(indexed, base_offset + entry.relative_offset)
+            if offset is not None and indexed.end is not None:
+                return LogEnd(offset, indexed.end.position, indexed.end.reason)
+        # An index that is missing, empty or wrong: the whole segment tells.
+        whole = LogFile(file, path=path)
+        offset = _next_offset(whole, None)
+        if whole.end is None:
+            raise AssertionError("batches that have run out have an end")
+        at = base_offset if offset is None else offset
+        return LogEnd(at, whole.end.position, whole.end.reason)
+
+
+def _next_offset(log: LogFile, first_ends_in: int | None) -> int | None:
+    """After the last batch; None if there is none, or if the first does not end where it should."""
+    offset = None
+    for batch in log.batches():
+        if offset is None and first_ends_in not in (None, batch.header.last_offset):
+            return None
+        offset = batch.header.next_offset
+    return offset
+
+
+def _last_entry(index: str | os.PathLike[str]) -> _IndexEntry | None:
+    """The last slot of an index that holds anything: behind it are zeros, after a crash."""
+    try:
+        file = Path(index).open("rb", buffering=0)  # noqa: SIM115
+    except OSError:
+        return None
+    with file:
+        low, high = 0, os.fstat(file.fileno()).st_size // _ENTRY.size
+        found = None
+        while low < high:
+            middle = (low + high) // 2
+            data = os.pread(file.fileno(), _ENTRY.size, middle * _ENTRY.size)
+            entry = _IndexEntry(*_ENTRY.unpack(data.ljust(_ENTRY.size, b"\0")))
+            if entry.position > 0 and entry.relative_offset >= 0:
+                found, low = entry, middle + 1
+            else:
+                high = middle
+        return found

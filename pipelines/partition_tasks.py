@@ -1,0 +1,165 @@
+"""One task a partition: what the verbs over partitions need to know before they open it.
+
+A task is a plain value, so that it can go to another process. What the partition's settings are,
+and what the checkpoints of its log dir say, is decided here once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_log.files import DiskFiles
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
+from kafka_log.output import (
+    OutputError,
+    copy_log_dir_files,
+    exclusive,
+    whole_directory,
+    write_checkpoints,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from kafka_log.config import LogConfig
+    from kafka_log.inventory import Inventory, LogDir, Partition
+    from kafka_log.settings import Settings
+
+CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionTask:
+    """A partition directory and all that is known around it."""
+
+    path: str
+    log_dir: str
+    topic: str
+    partition: int
+    kind: DirectoryKind
+    config: LogConfig
+    now_ms: int
+    is_clean: bool
+    """Whether the broker stopped in order."""
+    recovery_point: int | None = None
+    log_start_offset: int | None = None
+    high_watermark: int | None = None
+    """As checkpointed; None where no row says so."""
+    size_in_bytes: int = 0
+    target: str | None = None
+    """A directory to be made, for the result."""
+    in_place: bool = False
+
+    @property
+    def name(self) -> str:
+        return Path(self.path).absolute().name
+
+    @property
+    def is_metadata_log(self) -> bool:
+        return self.topic == CLUSTER_METADATA_TOPIC
+
+
+def partition_tasks(
+    inventory: Inventory,
+    settings: Settings,
+    *,
+    now_ms: int,
+    includes: Callable[[str, int | None], bool] = lambda *_: True,
+) -> list[PartitionTask]:
+    """Raises SettingsError for what Kafka would refuse."""
+    return [
+        _task(log_dir, partition, settings.for_topic(partition.topic), now_ms)
+        for log_dir, partition in inventory.partitions()
+        if partition.partition is not None and includes(partition.topic, partition.partition)
+    ]
+
+
+def _task(log_dir: LogDir, partition: Partition, config: LogConfig, now_ms: int) -> PartitionTask:
+    return PartitionTask(
+        path=partition.path,
+        log_dir=log_dir.path,
+        topic=partition.topic,
+        partition=partition.partition or 0,
+        kind=partition.state,
+        config=config,
+        now_ms=now_ms,
+        is_clean=bool(log_dir.is_clean),
+        recovery_point=partition.recovery_point,
+        log_start_offset=partition.checkpointed.get(FileKind.LOG_START_OFFSET_CHECKPOINT),
+        high_watermark=partition.high_watermark,
+        size_in_bytes=partition.size_in_bytes,
+    )
+
+
+# ------------------------------------------------------------------------------- what is written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """Where results go: nowhere, into a copy of each log dir, or over the log dirs themselves."""
+
+    copies: Mapping[str, Path] | None = None
+    """By the path of a log dir."""
+    in_place: bool = False
+
+    def place(self, task: PartitionTask) -> PartitionTask:
+        if self.copies is not None:
+            return replace(task, target=str(self.copies[task.log_dir] / task.name))
+        return replace(task, in_place=self.in_place)
+
+    def finish(
+        self,
+        log_dirs: Iterable[LogDir],
+        changes: Mapping[str, CheckpointChanges],
+        included: Mapping[str, set[tuple[str, int]]],
+        *,
+        keeps_marker: bool = True,
+    ) -> None:
+        """Checkpoints, and what else a log dir has, once all partitions are there."""
+        for log_dir in log_dirs:
+            files = DiskFiles(log_dir.path)
+            changed = changes.get(log_dir.path, {})
+            if self.copies is not None:
+                here = included.get(log_dir.path, set())
+                target = DiskFiles(self.copies[log_dir.path])
+                is_clean = keeps_marker and bool(log_dir.is_clean)
+                copy_log_dir_files(files, target, is_cleanly_stopped=is_clean)
+                write_checkpoints(files, target, changed, is_included=here.__contains__)
+            elif self.in_place:
+                write_checkpoints(files, files, changed)
+
+
+@contextlib.contextmanager
+def destination(
+    log_dirs: Sequence[LogDir], paths: Iterable[str], *, output: str | None, in_place: bool
+) -> Iterator[Destination]:
+    """Whole or not at all, or under the log dirs' locks. OutputError where neither may be."""
+    if output is not None:
+        brokers = [each.path for each in log_dirs if each.is_clean is not None]
+        with whole_directory(output, [*paths, *brokers]) as attempt:
+            yield Destination(copies=_copies(log_dirs, attempt))
+    elif in_place:
+        with contextlib.ExitStack() as stack:
+            for each in log_dirs:
+                stack.enter_context(exclusive(each.path))
+            yield Destination(in_place=True)
+    else:
+        yield Destination()
+
+
+def _copies(log_dirs: Sequence[LogDir], attempt: Path) -> dict[str, Path]:
+    """One log dir is the output itself; several lie in it, under their names."""
+    if len(log_dirs) == 1:
+        return {log_dirs[0].path: attempt}
+    copies = {each.path: attempt / Path(each.path).absolute().name for each in log_dirs}
+    if len(set(copies.values())) < len(copies):
+        names = ", ".join(copies)
+        raise OutputError(
+            f"{names}: found log dirs of the same name, expected to tell copies apart"
+        )
+    for copy in copies.values():
+        copy.mkdir()
+    return copies
