@@ -1,0 +1,34 @@
+"""Which of our exceptions answers to which of Kafka's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_format.errors import FormatError
+from kafka_log import errors
+
+_OURS: dict[str, tuple[type[BaseException], ...]] = {
+    "IllegalArgumentException": (ValueError, errors.IndexFullError),
+    "BufferOverflowException": (errors.IndexFullError,),
+    "IllegalStateException": (errors.LogError,),
+    "InvalidOffsetException": (errors.InvalidOffsetError,),
+    "IndexOffsetOverflowException": (errors.IndexOffsetOverflowError,),
+    "LogSegmentOffsetOverflowException": (errors.SegmentOffsetOverflowError,),
+    "CorruptIndexException": (errors.CorruptIndexError,),
+    "CorruptRecordException": (FormatError,),
+    "InvalidRecordException": (FormatError,),
+    "KafkaException": (FormatError, errors.LogError),
+    "NoSuchFileException": (FileNotFoundError,),
+    "InvalidTxnStateException": (errors.InvalidTransactionStateError,),
+}
+
+
+def name_of(error: Mapping[str, Any]) -> str:
+    """The class of an exception that the oracle tells of, without its package."""
+    return error["class"].rpartition(".")[2]
+
+
+def answers_to(ours: BaseException | None, kafkas: Mapping[str, Any] | None) -> bool:
+    """Whether both failed in the same way, or neither did."""
+    if ours is None or kafkas is None:
+        return ours is None and kafkas is None
+    return isinstance(ours, _OURS[name_of(kafkas)])
