@@ -317,10 +317,15 @@ class _Planner:
 
     def _kept(self, facts: SegmentFacts, before: Sequence[SegmentVerdict]) -> str:
         if reasons := self._kept_by.get(facts.base_offset):
-            return "; ".join(reasons)
+            return "; ".join([*self._policy(), *reasons])
         if before and not before[-1].is_deleted:
             return f"segment {before[-1].facts.base_offset} before it stays"
         return "no limit is set"
+
+    def _policy(self) -> list[str]:
+        if self._config.delete:
+            return []
+        return ["cleanup.policy compact" if self._config.compact else "cleanup.policy is empty"]
 
 
 # ------------------------------------------------------------------------------------- apply

@@ -103,7 +103,7 @@ def test_compaction_alone_deletes_only_below_the_log_start():
     assert found.verdicts[0].breach is Breach.LOG_START_OFFSET
     assert reasons(found) == [
         "its end 5 at or below log start 7",
-        "its end 10 above log start 7",
+        "cleanup.policy compact; its end 10 above log start 7",
         "segment 5 before it stays",
     ]
 

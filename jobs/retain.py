@@ -1,0 +1,149 @@
+"""`kafka-forensics retain`: what retention would delete, and why the rest stays."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jobs import options, rewriting
+from jobs.table import human_size, json_line, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pipelines.partition_tasks import PartitionTask
+
+_DESCRIPTION = """\
+Tell what one run of delete retention would do: by log start offset, then by size, then by time,
+never beyond the high watermark. PATH is a log dir, several in one directory, or a partition
+directory. Without --output and --in-place nothing is written.
+"""
+_EPILOG = """\
+example: what would go if a week were kept, judged at a given time
+  kafka-forensics retain /data --set retention.ms=604800000 --now 2026-11-16T12:00:00Z
+
+exit codes: 0 done (whether anything goes or not), 2 usage, 3 something could not be read or
+written. All fields: docs/jobs/retain.md
+"""
+_COLUMNS = ("partition", "segment", "end", "size", "newest record", "verdict", "reason")
+_END = "end"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return options.run(_parser(), argv, _work)
+
+
+def _parser() -> options.Parser:
+    parser = options.Parser("retain", description=_DESCRIPTION, epilog=_EPILOG)
+    options.add_paths(parser)
+    options.add_selection(parser)
+    options.add_settings(parser)
+    options.add_clock(parser)
+    parser.add_argument(
+        "--high-watermark",
+        type=_high_watermark,
+        metavar="OFFSET",
+        help="what is replicated: an offset, or `end`; default: the checkpoint",
+    )
+    parser.add_argument(
+        "--log-start",
+        type=int,
+        metavar="OFFSET",
+        help="the log start offset; default: the checkpoint",
+    )
+    options.add_mode(parser)
+    options.add_format(parser)
+    options.add_engine(parser)
+    options.add_kafka_version(parser)
+    return parser
+
+
+def _high_watermark(text: str) -> int:
+    from pipelines.retention import END
+
+    if text == _END:
+        return END
+    try:
+        offset = int(text)
+    except ValueError:
+        offset = -1
+    if offset < 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an offset, or `{_END}`")
+    return offset
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    from pipelines.retention import END, checkpoint_changes, retain_partition
+
+    found = rewriting.find(arguments)
+    high_watermark = arguments.high_watermark
+    found.of_one(None if high_watermark == END else high_watermark, arguments.log_start)
+    found.tasks[:] = [_with_offsets(task, arguments) for task in found.tasks]
+    retain = rewriting.Rewriting(
+        verb="retain", function=retain_partition, changes_of=checkpoint_changes
+    )
+    done = retain.run(arguments, found)
+    _show(done.rows, arguments.format)
+    if not arguments.quiet:
+        sys.stderr.write(_summary(done))
+    return done.exit_code
+
+
+def _with_offsets(task: PartitionTask, arguments: argparse.Namespace) -> PartitionTask:
+    if arguments.high_watermark is not None:
+        task = replace(task, high_watermark=arguments.high_watermark)
+    if arguments.log_start is not None:
+        task = replace(task, log_start_offset=arguments.log_start)
+    return task
+
+
+def _show(rows: Sequence[dict[str, Any]], form: str) -> None:
+    if form == "json":
+        for row in rows:
+            print(json_line(row))
+        return
+    lines = [_cells(row) for row in rows if row["kind"] == "segment" or row.get("note")]
+    if lines:
+        for line in table(_COLUMNS, lines, right=("segment", "end", "size")):
+            print(line)
+
+
+def _cells(row: dict[str, Any]) -> list[object]:
+    name = f"{row['topic']}-{row['partition']}"
+    if row["kind"] == "partition":
+        return [name, None, None, None, None, None, row["note"]]
+    newest = rewriting.iso_time(row["largest_timestamp"])
+    if row["timestamp_source"] == "modification time":
+        newest = f"{newest} (file)"
+    verdict = f"delete ({row['rule']})" if row["is_deleted"] else "keep"
+    return [
+        name,
+        row["base_offset"],
+        row["end_offset"],
+        human_size(row["size_in_bytes"]),
+        newest,
+        verdict,
+        row["reason"],
+    ]
+
+
+def _summary(done: rewriting.Done) -> str:
+    partitions = [
+        row for row in done.rows if row["kind"] == "partition" and "deleted_segments" in row
+    ]
+    segments = sum(row["deleted_segments"] for row in partitions)
+    size = sum(row["deleted_bytes"] for row in partitions)
+    kept = sum(row["kept_segments"] for row in partitions)
+    kept_size = sum(row["kept_bytes"] for row in partitions)
+    verb = "went" if done.was_written else "would go"
+    return (
+        f"{rewriting.counted(segments, 'segment')} ({human_size(size)}) {verb},"
+        f" {kept} ({human_size(kept_size)}) stay,"
+        f" in {rewriting.counted(len(partitions), 'partition')}{done.where}\n"
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

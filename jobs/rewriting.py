@@ -1,0 +1,238 @@
+"""What `retain` and `recover` share: partitions to tasks to rows, and where the results go."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs import options
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from kafka_log.inventory import LogDir
+    from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
+
+Row = dict[str, Any]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(slots=True, kw_only=True)
+class Done:
+    """What came of it."""
+
+    rows: list[Row] = field(default_factory=list)
+    failures: int = 0
+    was_written: bool = False
+    where: str = ""
+    """For the summary's end: where it was written."""
+    error: str | None = None
+
+    def ensure_whole(self, output: str | None) -> None:
+        """Refuse to end with an output in which something is missing."""
+        if self.failures and output is not None:
+            from kafka_log.output import OutputError
+
+            raise OutputError(f"{output}: not written, for it would not be whole")
+
+    @property
+    def exit_code(self) -> int:
+        return options.COULD_NOT_RUN if self.failures or self.error else options.CLEAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """A verb that makes something else of partitions."""
+
+    verb: str
+    function: Callable[[PartitionTask], Iterable[Row]]
+    """Its last row is the partition's."""
+    changes_of: Callable[[PartitionTask, Row], CheckpointChanges]
+    """What a partition's row means for the checkpoints."""
+
+    def run(self, arguments: argparse.Namespace, found: Found) -> Done:
+        """All partitions that are meant, and the results where they belong."""
+        from kafka_log.errors import LogError
+        from pipelines.partition_tasks import destination
+
+        mode = options.mode(arguments)
+        done = Done(failures=found.unreadable)
+        in_place = mode is options.Mode.IN_PLACE
+        try:
+            with (
+                terminated_as_interrupted(),
+                destination(
+                    found.log_dirs, arguments.paths, output=arguments.output, in_place=in_place
+                ) as place,
+            ):
+                tasks = [place.place(task) for task in found.tasks]
+                rows_of = self._rows(arguments, tasks, done)
+                done.ensure_whole(arguments.output)
+                self._finish(place, found.log_dirs, tasks, rows_of)
+        except (LogError, OSError) as error:
+            done.error = _text(error)
+            sys.stderr.write(f"{done.error}\n")
+            return done
+        done.was_written = mode is not options.Mode.DRY_RUN
+        done.where = "" if arguments.output is None else f"; written to {arguments.output}"
+        return done
+
+    def _rows(
+        self, arguments: argparse.Namespace, tasks: Sequence[PartitionTask], done: Done
+    ) -> dict[str, Row]:
+        """All rows into `done`; those of partitions also by their path."""
+        rows_of: dict[str, Row] = {}
+        for row in answers(arguments, self.verb, tasks, self.function, done):
+            done.rows.append(row)
+            if row["kind"] == "partition":
+                rows_of[row["path"]] = row
+        return rows_of
+
+    def _finish(
+        self,
+        place: Destination,
+        log_dirs: Sequence[LogDir],
+        tasks: Sequence[PartitionTask],
+        rows_of: dict[str, Row],
+    ) -> None:
+        changes: dict[str, CheckpointChanges] = {}
+        included: dict[str, set[tuple[str, int]]] = {}
+        for task in tasks:
+            if task.path not in rows_of:
+                continue
+            included.setdefault(task.log_dir, set()).add((task.topic, task.partition))
+            for kind, rows in self.changes_of(task, rows_of[task.path]).items():
+                changes.setdefault(task.log_dir, {}).setdefault(kind, {}).update(rows)
+        place.finish(log_dirs, changes, included)
+
+
+def answers(
+    arguments: argparse.Namespace,
+    verb: str,
+    tasks: Sequence[PartitionTask],
+    function: Callable[[PartitionTask], Iterable[Row]],
+    done: Done,
+) -> Iterator[Row]:
+    """The rows of all tasks; a task that fails is told on stderr and counted."""
+    from pipelines.engine import EngineError, Failure, progress_bar, run
+
+    try:
+        rows = run(
+            tasks,
+            function,
+            engine=arguments.engine,
+            bytes_of=lambda task: task.size_in_bytes,
+            on_progress=None if arguments.quiet else progress_bar(verb),
+        )
+    except EngineError as error:
+        raise options.UsageError(str(error)) from error
+    for row in rows:
+        if isinstance(row, Failure):
+            done.failures += 1
+            sys.stderr.write(f"{row.task.path}: {row.message}\n{row.details}")
+        else:
+            yield row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What is there and meant."""
+
+    tasks: list[PartitionTask]
+    log_dirs: list[LogDir]
+    """Those of the tasks."""
+    unreadable: int
+    """How much could not be looked at; stderr tells what."""
+
+    def of_one(self, *offsets: object) -> None:
+        """Refuse an offset, if one was given, that cannot be of all partitions."""
+        live = [task for task in self.tasks if not task.is_metadata_log]
+        if len(live) > 1 and any(offset is not None for offset in offsets):
+            raise options.UsageError(
+                f"an offset is of one partition, and here are {len(live)}: choose with --topic"
+                " and --partition"
+            )
+
+
+def find(arguments: argparse.Namespace) -> Found:
+    """What is there and meant; what could not be looked at goes to stderr."""
+    from kafka_format.errors import FormatError
+    from kafka_log.inventory import Trouble
+    from kafka_log.scan import scan
+    from kafka_log.settings import SettingsError, read_settings
+    from pipelines.partition_tasks import partition_tasks
+
+    for path in arguments.paths:
+        if Path(path).is_file():
+            raise options.UsageError(f"{path}: found a file, expected a log dir or a partition")
+    inventory = scan(arguments.paths)
+    problems = list(inventory.all_problems())
+    for problem in problems:
+        sys.stderr.write(f"{problem.path}: {problem.message}\n")
+    try:
+        settings = read_settings(
+            metadata=inventory.metadata,
+            node_id=inventory.node_id,
+            config=arguments.config,
+            overrides=arguments.set,
+        )
+        tasks = partition_tasks(
+            inventory,
+            settings,
+            now_ms=options.clock(arguments)(),
+            includes=options.Selection.of(arguments).includes,
+        )
+    except SettingsError as error:
+        raise options.UsageError(str(error)) from error
+    except (FormatError, OSError) as error:
+        raise options.UsageError(f"--config: {_text(error)}") from error
+    used = {task.log_dir for task in tasks}
+    unreadable = sum(problem.trouble is Trouble.UNREADABLE for problem in problems)
+    if not tasks:
+        sys.stderr.write("no partition found\n")
+    return Found(
+        tasks=tasks,
+        log_dirs=[each for each in inventory.log_dirs if each.path in used],
+        unreadable=unreadable or not tasks,
+    )
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends like Ctrl-C: what was begun is removed."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _text(error: Exception) -> str:
+    from pipelines.processes import os_error_text
+
+    return os_error_text(error) if isinstance(error, OSError) else str(error)
+
+
+def iso_time(timestamp_ms: int | None) -> str | None:
+    """For people; times that no calendar has stay numbers."""
+    if timestamp_ms is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    except OverflowError:
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
