@@ -27,6 +27,8 @@ final class Requests {
         all.put("validate_appends", Validation::run);
         all.put("run_indexes", Indexes::run);
         all.put("run_segments", Segments::run);
+        all.put("parse_settings", Settings::parse);
+        all.put("setting_names", Settings::names);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
