@@ -17,10 +17,11 @@ from typing import NoReturn, TypeAlias
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader
 from kafka_format.checksum import crc32, crc32c
-from kafka_format.compression import CODEC_MASK, Codec, decompress
+from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.errors import FormatError
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_SEQUENCE, NO_TIMESTAMP, Header, TimestampType, wrap_int64
+from kafka_log.broken_streams import read_stream
 from kafka_log.errors import CorruptMessageError, InvalidRecordError, UnknownServerError
 
 LOG_OVERHEAD = 12
@@ -86,12 +87,12 @@ class DefaultBatch:
     def timestamp_type(self) -> TimestampType:
         return self.header.timestamp_type
 
-    def plain_payload(self) -> Buffer:
-        """The records, decompressed if need be."""
+    def plain_payload(self) -> tuple[bytes, FormatError | None]:
+        """The records, decompressed if need be, and what ended them before their end."""
         payload = self.raw[HEADER_SIZE:]
         if not self.header.attributes & CODEC_MASK:
-            return payload
-        return _decompressed(self.codec, payload, self.magic)
+            return bytes(payload), None
+        return read_stream(self.codec, payload, self.magic)
 
 
 class LegacyRecord:
@@ -260,7 +261,8 @@ class LegacyBatch:
             raise InvalidRecordError(f"zstd in a message of magic {self.magic}")
         if value is None:
             raise InvalidRecordError("a wrapper with a null value")
-        plain = memoryview(_decompressed(codec, value, self.magic))
+        data, broken = read_stream(codec, value, self.magic)
+        plain = memoryview(data)
         wrapper_timestamp, wrapper_type = self.record.timestamp, self.timestamp_type
         position = 0
         while len(plain) - position >= LOG_OVERHEAD:
@@ -268,12 +270,14 @@ class LegacyBatch:
             if size < SMALLEST_MESSAGE:
                 raise CorruptMessageError(f"message of {size} bytes inside a wrapper")
             if size > len(plain) - position - LOG_OVERHEAD:
-                return  # cut off, as fetch responses once were
+                break  # cut off, as in fetch responses once
             position += LOG_OVERHEAD + size
             record = LegacyRecord(offset, plain[position - size : position])
             if record.magic == 1:
                 record = LegacyRecord(offset, record.message, wrapper_timestamp, wrapper_type)
             yield record
+        if broken is not None:
+            _unforeseen(f"{codec} that does not decompress ({broken})")
 
     def _base_offset(self, last_inner: int) -> int:
         """Inside magic 1 offsets count from zero, unless early librdkafka wrote it."""
@@ -315,10 +319,3 @@ def iter_appended(records: Buffer) -> Iterator[AppendedBatch]:
         raw = view[position : position + LOG_OVERHEAD + size]
         yield DefaultBatch(raw) if magic == 2 else LegacyBatch(raw)
         position += LOG_OVERHEAD + size
-
-
-def _decompressed(codec: Codec, payload: Buffer, magic: int) -> bytes:
-    try:
-        return decompress(codec, payload, magic=magic)
-    except FormatError as error:
-        raise UnknownServerError(f"{codec} that does not decompress ({error})") from error

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafka_format.batch import HEADER_SIZE
 from kafka_format.compression import Codec
-from kafka_format.errors import FormatError, TruncatedError
+from kafka_format.errors import (
+    MEMORY,
+    FormatError,
+    Location,
+    MalformedRecordError,
+    TruncatedError,
+)
 from kafka_format.primitives import read_varint, read_varlong, varint_size
 from kafka_format.record import NO_TIMESTAMP, Record, TimestampType, decode_records, wrap_int64
 from kafka_log.appended_batches import DefaultBatch, iter_appended
@@ -162,15 +168,15 @@ def decode_appended(
         columns = _decode_columns(batch)
         if columns is not None:
             return columns
-    payload = bytes(batch.plain_payload())
+    payload, broken = batch.plain_payload()
+    if broken is not None:
+        raise _refusal_of_stream(batch, payload, skips_values=skips_values) from broken
     try:
         return RecordRows(_rows(batch, payload), len(payload))
     except FormatError as error:
-        if batch.codec is Codec.NONE:
-            raise _refusal_of_plain(batch, payload) from error
-        if skips_values:
-            return _decode_partially(batch, payload)
-        raise InvalidRecordError(str(error)) from error
+        if skips_values and batch.codec is not Codec.NONE:
+            return _partially(batch, payload)
+        raise _refusal(batch, payload) from error
 
 
 def iter_offsets(records: Buffer) -> Iterator[int]:
@@ -218,7 +224,10 @@ def _decode_columns(batch: DefaultBatch) -> RecordColumns | None:
     from kafka_format.columnar.window import readonly
 
     kernels = k.load(compiled=True)
-    data, at, end = _plain_bytes(batch, kernels)
+    found = _plain_bytes(batch, kernels)
+    if found is None:
+        return None
+    data, at, end = found
     count = batch.header.record_count
     if count > (end - at) // _SMALLEST_RECORD:
         return None
@@ -235,8 +244,10 @@ def _decode_columns(batch: DefaultBatch) -> RecordColumns | None:
     return None if rows < 0 else RecordColumns(batch, data[at:end].data, longs, ints)
 
 
-def _plain_bytes(batch: DefaultBatch, kernels: Any) -> tuple[npt.NDArray[np.uint8], int, int]:
-    """Bytes that hold the plain payload, and where in them."""
+def _plain_bytes(
+    batch: DefaultBatch, kernels: Any
+) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+    """Bytes that hold the plain payload, and where in them; None if it cannot be read whole."""
     import numpy as np
 
     from kafka_format.columnar import kernels as k
@@ -253,47 +264,87 @@ def _plain_bytes(batch: DefaultBatch, kernels: Any) -> tuple[npt.NDArray[np.uint
             size = kernels.unpack_lz4(data, HEADER_SIZE, blocks, plain, 0)
             if size >= 0:
                 return plain, 0, int(size)
-    plain = np.frombuffer(batch.plain_payload(), np.uint8)
-    return plain, 0, len(plain)
+    payload, broken = batch.plain_payload()
+    return None if broken is not None else (np.frombuffer(payload, np.uint8), 0, len(payload))
 
 
 # --- damage ---------------------------------------------------------------------------------------
 
 
-def _refusal_of_plain(
-    batch: DefaultBatch, payload: bytes
+def _refusal(batch: DefaultBatch, payload: bytes) -> InvalidRecordError | UnknownServerError:
+    """An invalid record nearly always; a length of too many bytes nobody catches, in plain ones."""
+    try:
+        _walk(batch, payload)
+    except _OverlongError as error:
+        if batch.codec is Codec.NONE:
+            return UnknownServerError(str(error))
+        return InvalidRecordError(str(error))
+    except FormatError as error:
+        return InvalidRecordError(str(error))
+    raise AssertionError("a walk finds the damage that decoding found")
+
+
+def _refusal_of_stream(
+    batch: DefaultBatch, payload: bytes, *, skips_values: bool
 ) -> InvalidRecordError | UnknownServerError:
-    """Nearly always an invalid record; but a length of too many bytes nobody catches."""
+    """Whether a record is wrong in the part that can be read, or only the stream."""
+    try:
+        if skips_values:
+            _decode_partially(batch, payload)
+        else:
+            _walk(batch, payload)
+    except TruncatedError:
+        pass
+    except FormatError as error:
+        return InvalidRecordError(str(error))
+    return UnknownServerError(f"{batch.codec} that does not decompress")
+
+
+class _OverlongError(MalformedRecordError):
+    """The length of a record takes more than five bytes."""
+
+
+def _walk(batch: DefaultBatch, payload: bytes) -> None:
+    """Record by record; what the payload has not enough bytes for is a TruncatedError."""
     position = 0
-    for index in range(batch.header.record_count):
+    for _ in range(batch.header.record_count):
         try:
             length, start = read_varint(payload, position)
-        except TruncatedError:
-            break
-        except FormatError as error:
-            return UnknownServerError(f"length of record {index}: {error}")
+        except MalformedRecordError as error:
+            raise _OverlongError(error.location, error.found, error.expected) from None
         end = start + length
+        if end > len(payload):
+            raise TruncatedError(Location(MEMORY, position), f"{length} bytes", "fewer")
         try:
             decode_records(payload[position:end], 1, base_offset=0, base_timestamp=0)
-        except FormatError as error:
-            return InvalidRecordError(f"record {index}: {error}")
+        except TruncatedError as error:  # of the record, not of the payload
+            raise MalformedRecordError(error.location, error.found, error.expected) from None
         position = end
-    return InvalidRecordError(f"{batch.header.record_count} records do not fill the batch")
+    _check_end(payload, position)
+
+
+def _check_end(payload: bytes, position: int) -> None:
+    left = len(payload) - position
+    if left:
+        raise MalformedRecordError(Location(MEMORY, position), f"{left} bytes", "no further record")
+
+
+def _partially(batch: DefaultBatch, payload: bytes) -> PartialRecords:
+    try:
+        return _decode_partially(batch, payload)
+    except FormatError as error:
+        raise InvalidRecordError(str(error)) from error
 
 
 def _decode_partially(batch: DefaultBatch, payload: bytes) -> PartialRecords:
     briefs = []
     position = size = 0
-    try:
-        for _ in range(batch.header.record_count):
-            claimed, position = read_varint(payload, position)
-            size += varint_size(claimed) + claimed
-            brief, position = _read_partially(batch, payload, position + 1)
-            briefs.append(brief)
-    except FormatError as error:
-        raise InvalidRecordError(f"record {len(briefs)}: {error}") from error
-    if position != len(payload):
-        raise InvalidRecordError(f"{len(payload) - position} bytes after the last record")
+    for _ in range(batch.header.record_count):
+        claimed, position = read_varint(payload, position)
+        size += varint_size(claimed) + claimed
+        brief, position = _read_partially(batch, payload, position + 1)
+        briefs.append(brief)
+    _check_end(payload, position)
     return PartialRecords(briefs, size)
 
 
@@ -308,11 +359,12 @@ def _read_partially(batch: DefaultBatch, payload: bytes, position: int) -> tuple
     position = _skip(payload, position, value_size)
     headers, position = read_varint(payload, position)
     if headers < 0:
-        raise InvalidRecordError(f"{headers} record headers")
+        raise MalformedRecordError(Location(MEMORY, position), f"{headers} headers", "0 or more")
     for _ in range(headers):
         size, position = read_varint(payload, position)
         if size < 0:
-            raise InvalidRecordError(f"header key of {size} bytes")
+            found = f"header key of {size} bytes"
+            raise MalformedRecordError(Location(MEMORY, position), found, "0 or more")
         position = _skip(payload, position, size)
         size, position = read_varint(payload, position)
         position = _skip(payload, position, size)
@@ -324,7 +376,7 @@ def _read_partially(batch: DefaultBatch, payload: bytes, position: int) -> tuple
 
 
 def _skip(payload: bytes, position: int, size: int) -> int:
-    position += max(0, size)
-    if position > len(payload):
-        raise InvalidRecordError(f"{size} bytes to skip that are not there")
-    return position
+    end = position + max(0, size)
+    if end > len(payload):
+        raise TruncatedError(Location(MEMORY, position), f"{size} bytes to skip", "fewer")
+    return end

@@ -28,8 +28,7 @@ AnyRecord: TypeAlias = Record | LegacyRecord
 
 _NO_PRODUCER_ID = -1
 _NO_PRODUCER_EPOCH = -1
-LEGACY_OVERHEAD = (LOG_OVERHEAD + 14, LOG_OVERHEAD + 22)
-"""All of a message but key and value, by magic."""
+_MESSAGE_OVERHEAD = (LOG_OVERHEAD + 14, LOG_OVERHEAD + 22)  # but key and value, by magic
 
 
 class TargetCompression(NamedTuple):
@@ -92,7 +91,8 @@ class RecordsBuilder:
     def build(self) -> BuiltRecords:
         self._check_producer()
         if not self._records:
-            return self._built(b"", 0)
+            magic, compression = self._fields.magic, self._fields.compression
+            return self._built(b"", batch_overhead(magic, compression.codec))
         return self._build_batch() if self._fields.magic == 2 else self._build_messages()
 
     def _check_producer(self) -> None:
@@ -151,8 +151,8 @@ class RecordsBuilder:
             log_append_time=fields.log_append_time,
         )
         size = sum(len(each.key or b"") + len(each.value or b"") for each in self._records)
-        messages = len(self._records) + (codec is not Codec.NONE)
-        size += messages * LEGACY_OVERHEAD[fields.magic]
+        size += len(self._records) * _MESSAGE_OVERHEAD[fields.magic]
+        size += batch_overhead(fields.magic, codec)
         return self._built(data, size)
 
     @property
@@ -172,6 +172,13 @@ def build_records(fields: BatchFields, records: Iterable[AnyRecord]) -> BuiltRec
     for record in records:
         builder.append(record)
     return builder.build()
+
+
+def batch_overhead(magic: int, codec: Codec) -> int:
+    """What is around records: a header, a wrapper, or nothing."""
+    if magic == 2:
+        return HEADER_SIZE
+    return 0 if codec is Codec.NONE else _MESSAGE_OVERHEAD[magic]
 
 
 def _as_java_reads_it(header: Header) -> Header:

@@ -25,16 +25,18 @@ def stamp_batch(
     batch: DefaultBatch,
     *,
     last_offset: int,
-    partition_leader_epoch: int,
+    partition_leader_epoch: int | None,
     timestamp_type: TimestampType,
     max_timestamp: int,
 ) -> bytes:
+    """The batch as bytes; without a leader epoch it keeps its own."""
     header = batch.header
     payload = batch.raw[HEADER_SIZE:]
+    epoch = header.partition_leader_epoch
+    if partition_leader_epoch is not None:
+        epoch = partition_leader_epoch
     base_offset = wrap_int64(last_offset - header.last_offset_delta)
-    stamped = header._replace(
-        base_offset=base_offset, partition_leader_epoch=partition_leader_epoch
-    )
+    stamped = header._replace(base_offset=base_offset, partition_leader_epoch=epoch)
     if header.timestamp_type is timestamp_type and header.max_timestamp == max_timestamp:
         return b"".join((stamped.pack(), payload))
     attributes = attributes_of(

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_ID
+from kafka_format.batch import NO_PRODUCER_ID
 from kafka_format.compression import Codec
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
@@ -33,12 +33,12 @@ from kafka_log.appended_batches import AppendedBatch, DefaultBatch, LegacyBatch,
 from kafka_log.appended_records import RecordSummary, decode_appended
 from kafka_log.config import LogConfig
 from kafka_log.conversion import (
-    LEGACY_OVERHEAD,
     AnyRecord,
     BatchFields,
     BuiltRecords,
     RecordsBuilder,
     TargetCompression,
+    batch_overhead,
     build_records,
 )
 from kafka_log.errors import (
@@ -199,7 +199,7 @@ class _Validator:
         for batch in self.batches:
             self._validate_batch(first, batch)
             summary = self._judge(batch, skips_values=skips_values, first_index=count)
-            size += _batch_overhead(self.to_magic, batch.codec) + summary.size_in_bytes
+            size += batch_overhead(self.to_magic, batch.codec) + summary.size_in_bytes
             count += summary.record_count
             if batch.magic > 0 and self.to_magic > 0:
                 max_timestamp = max(max_timestamp, summary.max_timestamp)
@@ -252,12 +252,13 @@ class _Validator:
                 timestamp_type=self.rules.timestamp_type,
                 max_timestamp=timestamp,
             )
+        # A control batch is stamped in place even if an old magic is wanted, as far as that had it.
         return stamp_batch(
             batch,
             last_offset=last_offset,
-            partition_leader_epoch=self.leader_epoch,
-            timestamp_type=self.rules.timestamp_type,
-            max_timestamp=timestamp,
+            partition_leader_epoch=self.leader_epoch if self.to_magic == 2 else None,
+            timestamp_type=self.rules.timestamp_type if self.to_magic else batch.timestamp_type,
+            max_timestamp=timestamp if self.to_magic else batch.max_timestamp,
         )
 
     def _fields(self, first: AppendedBatch) -> BatchFields:
@@ -332,9 +333,3 @@ def _validate_client_batch(batch: DefaultBatch) -> None:
 
 def _is_control(batch: AppendedBatch) -> bool:
     return isinstance(batch, DefaultBatch) and batch.header.is_control
-
-
-def _batch_overhead(magic: int, codec: Codec) -> int:
-    if magic == 2:
-        return HEADER_SIZE
-    return LEGACY_OVERHEAD[magic] if codec is not Codec.NONE else 0
