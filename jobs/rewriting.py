@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kafka_log.cluster_metadata import ClusterMetadata
     from kafka_log.inventory import LogDir
     from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
 
@@ -149,6 +150,7 @@ class Found:
     """Those of the tasks."""
     unreadable: int
     """How much could not be looked at; stderr tells what."""
+    metadata: ClusterMetadata | None = None
 
     def of_one(self, *offsets: object) -> None:
         """Refuse an offset, if one was given, that cannot be of all partitions."""
@@ -200,6 +202,7 @@ def find(arguments: argparse.Namespace) -> Found:
         tasks=tasks,
         log_dirs=[each for each in inventory.log_dirs if each.path in used],
         unreadable=unreadable or not tasks,
+        metadata=inventory.metadata,
     )
 
 
