@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_format import java_text
-from kafka_format.errors import FormatError
+from kafka_format.checkpoint_file import MAX_SIZE
 from kafka_log.errors import (
     CorruptIndexError,
     InvalidOffsetError,
@@ -27,7 +27,7 @@ from kafka_log.errors import (
 )
 from kafka_log.names import DirectoryKind, FileKind, FileState, segment_file_name
 from kafka_log.producer_state import ProducerStateManager
-from kafka_log.rebuild_state import rebuild_producer_state
+from kafka_log.rebuild_state import rebuild_producer_state, take_snapshot, told_snapshots
 from kafka_log.recovery_journal import Action, Journal
 from kafka_log.segment import LogSegment
 from kafka_log.segment_files import (
@@ -107,9 +107,9 @@ class LogLoader:
         """Raises LogLoadError where Kafka gives the log up; OSError is what the disk says."""
         try:
             return self._load()
-        except (FormatError, LogError) as error:
-            if isinstance(error, LogLoadError):
-                raise
+        except LogLoadError:
+            raise
+        except (LogError, ValueError) as error:  # a FormatError is a ValueError too
             raise LogLoadError(f"{self._files.directory}: Kafka cannot load it: {error}") from error
 
     def _load(self) -> LoadedLogOffsets:
@@ -136,10 +136,10 @@ class LogLoader:
                 cleaned_files.append(name)
             elif name.endswith(_SWAP):
                 swap_files.append(name)
-        min_cleaned = min(map(self._offset_of, cleaned_files), default=None)
+        min_cleaned = min(map(self._offset_of, cleaned_files), default=_LONG_MAX)
         valid = []
         for name in swap_files:
-            if min_cleaned is not None and self._offset_of(name) >= min_cleaned:
+            if self._offset_of(name) >= min_cleaned:
                 self._delete(name, f"a .cleaned file of offset {min_cleaned}: incomplete swap")
             else:
                 valid.append(name)
@@ -160,6 +160,8 @@ class LogLoader:
         for name in self._files.names():
             if name.endswith(_SWAP):
                 renamed = name.removesuffix(_SWAP)
+                if self._files.exists(renamed):
+                    self.journal.add(renamed, Action.DELETE, f"replaced by {name}")
                 self._files.rename(name, renamed)
                 why = "a swap that was complete but for this"
                 self.journal.add(name, Action.RENAME, why, renamed_to=renamed)
@@ -171,6 +173,9 @@ class LogLoader:
             if not name.removesuffix(_SWAP).endswith(FileKind.LOG.value):
                 continue
             base_offset = self._offset_of(name)
+            index = f"{segment_file_name(base_offset, FileKind.OFFSET_INDEX)}{_SWAP}"
+            if not self._files.exists(index):
+                self.journal.add(index, Action.WRITE, "missing; empty, as the segment is opened")
             segment = LogSegment.open(
                 self._files, base_offset, self._config, self._clock, suffix=_SWAP
             )
@@ -186,19 +191,23 @@ class LogLoader:
             try:
                 return function()
             except SegmentOffsetOverflowError as error:
-                segment = error.segment
-                self.journal.add(segment.name, Action.SPLIT, str(error), bytes_read=segment.size)
-                result = split_overflowed_segment(
-                    self._files,
-                    segment,
-                    self._segments,
-                    self._config,
-                    self._clock,
-                    self._scheduler,
-                )
-                for new in result.new_segments:
-                    self.journal.add(new.name, Action.WRITE, f"part of {segment.base_offset}")
-                self._delete_producer_snapshots(result.deleted_segments)
+                self._split(error.segment, str(error))
+
+    def _split(self, segment: LogSegment, why: str) -> None:
+        names = segment.names
+        self.journal.add(segment.name, Action.SPLIT, why, bytes_read=segment.size)
+        result = split_overflowed_segment(
+            self._files, segment, self._segments, self._config, self._clock, self._scheduler
+        )
+        for name, renamed in zip(names, segment.names, strict=True):
+            if name != renamed:
+                self.journal.add(name, Action.DELETE, f"split: {why}", renamed_to=renamed)
+        for new in result.new_segments:
+            for name in new.names:
+                self.journal.add(name, Action.WRITE, f"part of {names[0]}: {why}")
+        self._delete_producer_snapshots(result.deleted_segments)
+        if not self._segments.contains(segment.base_offset):
+            segment.close_handlers()
 
     def _load_segment_files_afresh(self) -> None:
         self._segments.close()
@@ -246,8 +255,13 @@ class LogLoader:
             reload_from_clean_shutdown=False,
             journal=self.journal,
         )
-        truncated = segment.recover(producer_state_manager, self._leader_epoch_cache)
-        producer_state_manager.take_snapshot()
+        truncated = self._tell_epochs(
+            lambda: segment.recover(producer_state_manager, self._leader_epoch_cache),
+            "epochs found in the log",
+        )
+        take_snapshot(
+            producer_state_manager, self.journal, f"producers behind {segment.name}, checked"
+        )
         self.journal.add(segment.name, Action.READ, f"checked: {why}", bytes_read=size)
         self._tell_rebuilt(segment, why)
         if truncated:
@@ -282,6 +296,7 @@ class LogLoader:
             except (InvalidOffsetError, OSError) as error:
                 truncated = segment.truncate_to(segment.base_offset)
                 self.journal.add(segment.name, Action.EMPTY, str(error), position=0)
+                self._tell_rebuilt(segment, str(error))
             if truncated > 0:
                 self._remove_and_delete_segments(
                     unflushed[place + 1 :], f"behind the cut in {segment.name}"
@@ -298,10 +313,10 @@ class LogLoader:
             return log_end_offset
         why = f"the log ends at {log_end_offset}, before its checkpointed start {start}"
         self._remove_and_delete_segments(list(self._segments.values()), why, delete_snapshots=False)
-        self._tell_epochs(self._leader_epoch_cache.clear_and_flush, why)
-        self._tell_snapshots(
-            lambda: self._producer_state_manager.truncate_fully_and_start_at(start), why
-        )
+        self._leader_epoch_cache.clear_and_flush()
+        self.journal.add(FileKind.LEADER_EPOCH_CHECKPOINT.value, Action.WRITE, why)
+        with told_snapshots(self._producer_state_manager, self.journal, why):
+            self._producer_state_manager.truncate_fully_and_start_at(start)
         return None
 
     def _remove_and_delete_segments(
@@ -320,13 +335,14 @@ class LogLoader:
     def _delete_producer_snapshots(
         self, segments: Iterable[LogSegment], why: str = "its segment is gone"
     ) -> None:
-        chosen = list(segments)
-        self._tell_snapshots(
-            lambda: delete_producer_snapshots(
-                self._files, chosen, self._producer_state_manager, self._config, self._scheduler
-            ),
-            why,
-        )
+        manager = self._producer_state_manager
+        before = manager.snapshots
+        delete_producer_snapshots(self._files, segments, manager, self._config, self._scheduler)
+        after = set(manager.snapshots)
+        for snapshot in before:
+            if snapshot not in after:
+                name = snapshot.name
+                self.journal.add(name, Action.DELETE, why, renamed_to=name + _DELETED)
 
     def _settle_for_deletion(self) -> _RecoveryOffsets:
         """A directory that is to be deleted is not recovered; it only must have a segment."""
@@ -344,7 +360,7 @@ class LogLoader:
             preallocate=self._config.preallocate if preallocate is None else preallocate,
         )
         self._segments.add(segment)
-        self.journal.add(segment.name, Action.WRITE, "no segment is left: a first, empty one")
+        self.journal.add(segment.name, Action.WRITE, "no segment is left: an empty one")
 
     def _resize_active_indexes(self) -> None:
         segment = self._last_segment()
@@ -371,22 +387,16 @@ class LogLoader:
         )
         if not manager.is_empty:
             raise LogLoadError(f"{self._files.directory}: producer state before it was loaded")
-        self._tell_snapshots(
-            lambda: manager.remove_stray_snapshots(list(self._segments.base_offsets())),
-            "no segment begins there",
-        )
-        self._tell_snapshots(
-            lambda: rebuild_producer_state(
-                manager,
-                self._segments,
-                log_start_offset=log_start_offset,
-                last_offset=offsets.next_offset,
-                clock=self._clock,
-                reload_from_clean_shutdown=self._had_clean_shutdown,
-                journal=self.journal,
-            ),
-            f"not between log start {log_start_offset} and log end {offsets.next_offset}, "
-            "or corrupt",
+        with told_snapshots(manager, self.journal, "no segment begins there"):
+            manager.remove_stray_snapshots(self._segments.base_offsets())
+        rebuild_producer_state(
+            manager,
+            self._segments,
+            log_start_offset=log_start_offset,
+            last_offset=offsets.next_offset,
+            clock=self._clock,
+            reload_from_clean_shutdown=self._had_clean_shutdown,
+            journal=self.journal,
         )
         active = self._last_segment()
         return LoadedLogOffsets(
@@ -414,35 +424,19 @@ class LogLoader:
             position=segment.size,
         )
 
-    def _tell_snapshots(self, change: Callable[[], object], why: str) -> None:
-        """Run a change, and tell which snapshots it wrote and dropped."""
-        before = self._snapshots()
-        change()
-        after = self._snapshots()
-        for name in sorted(before - after):
-            deleted = name + _DELETED
-            renamed_to = deleted if self._files.exists(deleted) else None
-            self.journal.add(name, Action.DELETE, why, renamed_to=renamed_to)
-        for name in sorted(after - before):
-            self.journal.add(name, Action.WRITE, "producer state at this offset")
+    def _tell_epochs(self, change: Callable[[], _T], why: str) -> _T:
+        """Run a change, and tell if it made the file of the epochs another."""
+        before = self._epoch_file()
+        try:
+            return change()
+        finally:
+            if self._epoch_file() != before:
+                was = " ".join(before.decode(errors="replace").split()[2:]) or "none"
+                name = FileKind.LEADER_EPOCH_CHECKPOINT.value
+                self.journal.add(name, Action.WRITE, f"{why}; before: {was}")
 
-    def _snapshots(self) -> set[str]:
-        ending = FileKind.PRODUCER_SNAPSHOT.value
-        return {name for name in self._files.names() if name.endswith(ending)}
-
-    def _tell_epochs(self, change: Callable[[], object], what: str) -> None:
-        before = list(self._leader_epoch_cache.epoch_entries)
-        change()
-        after = list(self._leader_epoch_cache.epoch_entries)
-        if before != after:
-            gone = [
-                f"{entry.epoch} at {entry.start_offset}" for entry in before if entry not in after
-            ]
-            self.journal.add(
-                FileKind.LEADER_EPOCH_CHECKPOINT.value,
-                Action.WRITE,
-                f"{what}: {', '.join(gone)}",
-            )
+    def _epoch_file(self) -> bytes:
+        return self._files.read(FileKind.LEADER_EPOCH_CHECKPOINT.value, limit=MAX_SIZE)
 
     def _names_of(self, segment: LogSegment) -> list[str]:
         kinds = (

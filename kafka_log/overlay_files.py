@@ -150,6 +150,10 @@ class OverlayFiles(Files):
     def exists(self, name: str) -> bool:
         return name in self._contents
 
+    def can_read(self, name: str) -> bool:
+        original = self._content(name).original
+        return original is None or os.access(original, os.R_OK)
+
     def size(self, name: str) -> int:
         return self._content(name).size
 
@@ -205,6 +209,22 @@ class OverlayFiles(Files):
                     Change(name, "rewritten" if replaced else "created", None, content.size)
                 )
         return _without_replaced(found)
+
+    def is_same_as_before(self, name: str) -> bool:
+        """Whether a file of this name was here before, with just the bytes that it has now."""
+        content = self._contents.get(name)
+        if content is None or self._sizes_before.get(name) != content.size:
+            return False
+        before = DiskFiles(self.directory).open(name, write=False)
+        try:
+            for position in range(0, content.size, _COPY_CHUNK):
+                now = memoryview(bytearray(min(_COPY_CHUNK, content.size - position)))
+                content.readinto_at(position, now)
+                if before.read_at(position, len(now)) != now:
+                    return False
+        finally:
+            before.close()
+        return True
 
     def write_to(self, directory: str | os.PathLike[str]) -> None:
         """A copy of the directory as it now is. `directory` must exist."""

@@ -19,7 +19,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.errors import FormatError
 from kafka_format.partition_metadata import MAX_SIZE, decode_partition_metadata
 from kafka_log.clock import Clock, Scheduler, system_clock
 from kafka_log.errors import LogError, LogLoadError
@@ -59,6 +58,7 @@ class LoadedPartition:
     offsets: LoadedLogOffsets
     topic_id: uuid.UUID | None
     journal: Journal
+    first_unstable_offset: int | None = None
 
     @property
     def log_start_offset(self) -> int:
@@ -122,8 +122,8 @@ def load_partition(
             topic_id=_read_topic_id(files),
             journal=journal,
         )
-        _check_first_unstable_offset(loaded)
-    except (FormatError, LogError) as error:
+        loaded.first_unstable_offset = _first_unstable_offset(loaded)
+    except (LogError, ValueError) as error:  # a FormatError is a ValueError too
         segments.close_handlers()
         if isinstance(error, LogLoadError):
             raise
@@ -142,20 +142,24 @@ def _read_topic_id(files: Files) -> uuid.UUID | None:
     return decode_partition_metadata(data, path=files.path(name)).topic_id
 
 
-def _check_first_unstable_offset(loaded: LoadedPartition) -> None:
-    """A starting broker looks where the oldest open transaction begins: damage there is fatal."""
+def _first_unstable_offset(loaded: LoadedPartition) -> int | None:
+    """Where the batch of the oldest open transaction begins; a starting broker looks it up.
+
+    So damage there is fatal. What begins before the log start counts from there.
+    """
     first = loaded.producer_state_manager.first_unstable_offset()
     if first is None:
-        return
+        return None
     offset = max(first, loaded.log_start_offset)
     segment = loaded.segments.floor_segment(offset)
-    if segment is None or offset > loaded.log_end_offset:
-        raise LogLoadError(
-            f"{loaded.files.directory}: found an open transaction from offset {offset} on, "
-            f"expected one below the log end {loaded.log_end_offset}"
-        )
-    while segment is not None and segment.translate_offset(offset) is None:
+    if segment is None or offset >= loaded.log_end_offset:
+        return offset
+    while segment is not None:
+        found = segment.translate_offset(offset)
+        if found is not None:
+            return found.offset
         segment = loaded.segments.higher_segment(segment.base_offset)
+    return loaded.log_end_offset
 
 
 class RecoveryRow(NamedTuple):
@@ -164,7 +168,7 @@ class RecoveryRow(NamedTuple):
     file: str
     """Its name before, or of a new file its name after."""
     action: str
-    """created, deleted, renamed, truncated, extended, rewritten; or read, if it stays as it is."""
+    """created, deleted, renamed, truncated, extended, rewritten; rebuilt (same bytes), read."""
     size_before: int | None
     size_after: int | None
     renamed_to: str | None
@@ -205,21 +209,21 @@ class RecoveryPlan:
         return bool(self.files.changes())
 
     def rows(self) -> list[RecoveryRow]:
-        """One row a file that is changed or read, by name."""
-        steps = _steps_by_file(self.steps)
-        rows = [
-            _row(change.name, change.action, steps, change[2:]) for change in self.files.changes()
-        ]
+        """One row a file that is changed, rebuilt or read, by name."""
+        steps = _Steps(self.steps)
+        rows = []
+        for change in self.files.changes():
+            row = steps.row(change.name, change.action, *change[2:])
+            if self.files.is_same_as_before(change.name):
+                row = row._replace(action="rebuilt")
+            if row.action != "rebuilt" or row.why:
+                rows.append(row)
         told = {row.file for row in rows} | {row.renamed_to for row in rows}
-        rows += [
-            _row(name, Action.READ.value, steps, (size, size, None))
-            for name in steps
-            if name not in told
-            and any(step.bytes_read for step in steps[name])
-            and self.files.exists(name)
-            and (size := self.files.size(name)) is not None
-        ]
-        return sorted(rows)
+        for name in steps.read_names():
+            if name not in told and self.files.exists(name):
+                size = self.files.size(name)
+                rows.append(steps.row(name, "read", size, size, None))
+        return sorted(rows, key=lambda row: (row.file, row.renamed_to or ""))
 
     def write_to(self, directory: str | os.PathLike[str]) -> None:
         """A copy of the directory as the restart would leave it, into an empty one that exists.
@@ -237,40 +241,46 @@ class RecoveryPlan:
             self.loaded.scheduler.run_all()
 
 
-def _steps_by_file(entries: list[JournalEntry]) -> dict[str, list[JournalEntry]]:
+class _Steps:
     """Decisions by a file's first name: what is told of a renamed file belongs to it too."""
-    steps: defaultdict[str, list[JournalEntry]] = defaultdict(list)
-    first_names: dict[str, str] = {}
-    for entry in entries:
-        name = first_names.get(entry.file, entry.file)
-        steps[name].append(entry)
-        if entry.renamed_to is not None:
-            first_names[entry.renamed_to] = name
-    return steps
 
+    def __init__(self, entries: list[JournalEntry]) -> None:
+        self._by_name: defaultdict[str, list[JournalEntry]] = defaultdict(list)
+        self._first_names: dict[str, str] = {}
+        for entry in entries:
+            name = self._first_names.get(entry.file, entry.file)
+            self._by_name[name].append(entry)
+            if entry.renamed_to is not None:
+                self._first_names[entry.renamed_to] = name
 
-def _row(
-    name: str,
-    action: str,
-    steps: dict[str, list[JournalEntry]],
-    change: tuple[int | None, int | None, str | None],
-) -> RecoveryRow:
-    size_before, size_after, renamed_to = change
-    own = steps.get(name, [])
-    cuts = [step.position for step in own if step.position is not None]
-    reasons = dict.fromkeys(
-        step.why for step in own if step.action is not Action.RESIZE or action == "extended"
-    )
-    return RecoveryRow(
-        name,
-        action,
-        size_before,
-        size_after,
-        renamed_to,
-        cuts[-1] if cuts else None,
-        sum(step.bytes_read for step in own),
-        "; ".join(reasons),
-    )
+    def read_names(self) -> list[str]:
+        return [
+            name for name, steps in self._by_name.items() if any(step.bytes_read for step in steps)
+        ]
+
+    def row(
+        self,
+        name: str,
+        action: str,
+        size_before: int | None,
+        size_after: int | None,
+        renamed_to: str | None,
+    ) -> RecoveryRow:
+        steps = self._by_name.get(name) or self._by_name.get(self._first_names.get(name, name), [])
+        cuts = [step.position for step in steps if step.position is not None]
+        reasons = [step.why for step in steps if step.action is not Action.RESIZE]
+        if not reasons or action == "extended":
+            reasons += [step.why for step in steps if step.action is Action.RESIZE]
+        return RecoveryRow(
+            name,
+            action,
+            size_before,
+            size_after,
+            renamed_to,
+            cuts[-1] if cuts else None,
+            sum(step.bytes_read for step in steps),
+            "; ".join(dict.fromkeys(reasons)),
+        )
 
 
 def plan_partition(

@@ -5,6 +5,7 @@ Mirrors UnifiedLog.rebuildProducerState and loadProducersFromRecords.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kafka_format.columnar.headers import HeaderWalk
@@ -13,6 +14,8 @@ from kafka_log.producer_state import ProducerReplay
 from kafka_log.recovery_journal import Action, Journal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka_log.clock import Clock
     from kafka_log.producer_state import ProducerStateManager
     from kafka_log.segment import LogSegment
@@ -35,27 +38,51 @@ def rebuild_producer_state(
     were producers: nothing is read, and the snapshots are empty.
     """
     manager = producer_state_manager
+    journal = Journal() if journal is None else journal
     offsets_to_snapshot = _offsets_to_snapshot(segments, last_offset)
     if manager.latest_snapshot_offset is None and reload_from_clean_shutdown:
         for offset in offsets_to_snapshot:
             manager.update_map_end_offset(offset)
-            manager.take_snapshot()
+            why = "no snapshot at all after a clean stop: an empty one, the log is not read"
+            take_snapshot(manager, journal, why)
         return
     is_empty_before = manager.is_empty and manager.map_end_offset >= last_offset
-    manager.truncate_and_reload(log_start_offset, last_offset, clock())
+    with told_snapshots(
+        manager,
+        journal,
+        f"not above the log start {log_start_offset}, beyond offset {last_offset}, or corrupt",
+    ):
+        manager.truncate_and_reload(log_start_offset, last_offset, clock())
     if last_offset > manager.map_end_offset and not is_empty_before:
         last_segment = segments.floor_segment(last_offset)
         for segment in list(segments.values(manager.map_end_offset, last_offset)):
             start = max(segment.base_offset, manager.map_end_offset, log_start_offset)
             manager.update_map_end_offset(start)
             if segment.base_offset in offsets_to_snapshot:
-                manager.take_snapshot()
+                take_snapshot(manager, journal, "producers where one of the last segments begins")
             max_position = segment.size
             if segment is last_segment and (found := segment.translate_offset(last_offset)):
                 max_position = found.position
             _load_producers(manager, segment, start, max_position, journal)
     manager.update_map_end_offset(last_offset)
-    manager.take_snapshot()
+    take_snapshot(manager, journal, f"producers at offset {last_offset}")
+
+
+def take_snapshot(manager: ProducerStateManager, journal: Journal, why: str) -> None:
+    name = manager.take_snapshot()
+    if name is not None:
+        journal.add(name, Action.WRITE, why)
+
+
+@contextlib.contextmanager
+def told_snapshots(manager: ProducerStateManager, journal: Journal, why: str) -> Iterator[None]:
+    """Tell the journal which snapshots are gone afterwards."""
+    before = manager.snapshots
+    yield
+    after = set(manager.snapshots)
+    for snapshot in before:
+        if snapshot not in after:
+            journal.add(snapshot.name, Action.DELETE, why)
 
 
 def _offsets_to_snapshot(segments: LogSegments, last_offset: int) -> list[int]:
@@ -72,19 +99,18 @@ def _load_producers(
     segment: LogSegment,
     start_offset: int,
     max_position: int,
-    journal: Journal | None,
+    journal: Journal,
 ) -> None:
     """All batches of a segment from an offset up to a position, then their transactions."""
     found = segment.translate_offset(start_offset)
     if found is None or found.position >= max_position:
         return
-    if journal is not None:
-        journal.add(
-            segment.name,
-            Action.READ,
-            f"producers from offset {start_offset} on: no newer snapshot",
-            bytes_read=max_position - found.position,
-        )
+    journal.add(
+        segment.name,
+        Action.READ,
+        f"producers from offset {start_offset} on: no newer snapshot",
+        bytes_read=max_position - found.position,
+    )
     replay = ProducerReplay(manager)
     walk = HeaderWalk(
         cast("BinaryIO", segment.log.reader()),

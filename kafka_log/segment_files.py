@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 _DELETED = FileState.DELETED.value
 _CLEANED = FileState.CLEANED.value
 _SWAP = FileState.SWAP.value
-_LARGEST_RELATIVE_OFFSET = 2**31 - 1
-_CHUNK_BYTES = 1024 * 1024
-"""What Kafka copies to a new segment in one append."""
 
 
 def delete_segment_files(
@@ -191,7 +188,7 @@ def _split(
             )
         target = create_new_cleaned_segment(files, first.base_offset, config, clock)
         new.append(target)
-        appended = _append_from_file(target, segment, position)
+        appended = target.append_from_file(segment.log, position)
         if not appended:
             raise LogError(f"{first}: found a batch that fits no segment")
         position += appended
@@ -204,30 +201,6 @@ def _split(
         raise LogError(
             f"{files.path(segment.name)}: found {total} bytes in its parts, expected {segment.size}"
         )
-
-
-def _append_from_file(target: LogSegment, source: LogSegment, start: int) -> int:
-    """Batches from `start` on for as long as their offsets fit; how many bytes."""
-    position = start
-    while position < source.size:
-        size, largest_offset = _chunk_size(target, source, position)
-        if not size:
-            break
-        target.append(largest_offset, source.log.read_at(position, size))
-        position += size
-    return position - start
-
-
-def _chunk_size(target: LogSegment, source: LogSegment, position: int) -> tuple[int, int]:
-    """The bytes of the next append, and the last offset in them."""
-    size = largest_offset = 0
-    for batch in source.log.batches_from(position):
-        fits = 0 <= batch.last_offset - target.base_offset <= _LARGEST_RELATIVE_OFFSET
-        if not fits or (size and size + batch.size_in_bytes >= _CHUNK_BYTES):
-            break
-        size += batch.size_in_bytes
-        largest_offset = batch.last_offset
-    return size, largest_offset
 
 
 def truncate_fully_and_start_at(
