@@ -107,9 +107,11 @@ class LogLoader:
         """Raises LogLoadError where Kafka gives the log up; OSError is what the disk says."""
         try:
             return self._load()
-        except LogLoadError:
+        except (LogLoadError, OSError):
+            self._segments.close_handlers()
             raise
         except (LogError, ValueError) as error:  # a FormatError is a ValueError too
+            self._segments.close_handlers()
             raise LogLoadError(f"{self._files.directory}: Kafka cannot load it: {error}") from error
 
     def _load(self) -> LoadedLogOffsets:

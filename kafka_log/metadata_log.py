@@ -11,20 +11,26 @@ like any other, but always as after an unclean stop: every batch is read at ever
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_log.config import MEBIBYTE, LogConfig
 from kafka_log.errors import LogLoadError
 from kafka_log.names import FileKind, FileState, metadata_snapshot_name, parse_file_name
-from kafka_log.rebuild_state import rebuild_producer_state
 from kafka_log.recovery_journal import Action
-from kafka_log.segment_files import truncate_fully_and_start_at
 
 if TYPE_CHECKING:
-    from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
     from kafka_log.files import Files
     from kafka_log.partition_recovery import LoadedPartition
 
+METADATA_TOPIC_ID = uuid.UUID(int=1)
+METADATA_LOG_CONFIG = LogConfig(
+    max_message_bytes=8 * MEBIBYTE,
+    retention_ms=-1,
+    max_transaction_timeout_ms=2**31 - 1,
+    producer_id_expiration_ms=2**31 - 1,
+)
+"""Whatever server.properties says of other logs."""
 _ENDINGS = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
 
 
@@ -35,9 +41,7 @@ class SnapshotId(NamedTuple):
     offset: int
 
 
-def recover_metadata_snapshots(
-    loaded: LoadedPartition, config: LogConfig, clock: Clock
-) -> LoadedPartition:
+def recover_metadata_snapshots(loaded: LoadedPartition) -> None:
     """Drop what is not needed, and empty the log if the newest snapshot is ahead of it."""
     retained, dropped = _snapshots(loaded.files, loaded.log_start_offset)
     newest = max(retained, default=None)
@@ -55,9 +59,8 @@ def recover_metadata_snapshots(
         or (newest.epoch == latest_epoch and newest.offset > loaded.log_end_offset)
     ):
         why = f"the snapshot of offset {newest.offset} and epoch {newest.epoch} is ahead of the log"
-        _truncate_fully(loaded, newest.offset, why, config, clock)
+        _truncate_fully(loaded, newest.offset, why)
         _mark_older(loaded, retained, newest)
-    return loaded
 
 
 def _snapshots(
@@ -86,30 +89,9 @@ def _snapshots(
     return retained, dropped
 
 
-def _truncate_fully(
-    loaded: LoadedPartition, offset: int, why: str, config: LogConfig, clock: Clock
-) -> None:
+def _truncate_fully(loaded: LoadedPartition, offset: int, why: str) -> None:
     before = set(loaded.files.names())
-    truncate_fully_and_start_at(
-        loaded.files, loaded.segments, offset, config, clock, loaded.scheduler
-    )
-    loaded.leader_epoch_cache.clear_and_flush()
-    loaded.producer_state_manager.truncate_fully_and_start_at(offset)
-    rebuild_producer_state(
-        loaded.producer_state_manager,
-        loaded.segments,
-        log_start_offset=offset,
-        last_offset=offset,
-        clock=clock,
-        reload_from_clean_shutdown=False,
-    )
-    loaded.offsets = loaded.offsets._replace(
-        log_start_offset=offset,
-        next_offset=offset,
-        segment_base_offset=offset,
-        relative_position_in_segment=0,
-        recovery_point=min(loaded.offsets.recovery_point, offset),
-    )
+    loaded.log.truncate_fully_and_start_at(offset)
     after = set(loaded.files.names())
     for name in sorted(before - after):
         marked = name + FileState.DELETED.value

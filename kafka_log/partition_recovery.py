@@ -8,8 +8,8 @@ written twice, and the evidence is only ever read.
     plan.rows()             what becomes of each file, and why
     plan.write_to(copy)     the directory as the restart would leave it
 
-Mirrors UnifiedLog.create and its constructor, as far as they touch or refuse files; for the
-metadata log also KafkaRaftLog.createLog (metadata_log.py).
+The metadata log is opened as KafkaRaftLog.createLog does (metadata_log.py), all others as
+LogManager.loadLog: a broker that has just started, and knows no topic id but that in the directory.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.partition_metadata import MAX_SIZE, decode_partition_metadata
 from kafka_log.clock import Clock, Scheduler, system_clock
 from kafka_log.errors import LogError, LogLoadError
 from kafka_log.files import DiskFiles, Files
-from kafka_log.leader_epochs import LeaderEpochFileCache
-from kafka_log.log_loader import LoadedLogOffsets, LogLoader
-from kafka_log.metadata_log import recover_metadata_snapshots
+from kafka_log.log import PartitionLog
+from kafka_log.metadata_log import (
+    METADATA_LOG_CONFIG,
+    METADATA_TOPIC_ID,
+    recover_metadata_snapshots,
+)
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -33,49 +35,67 @@ from kafka_log.names import (
     parse_directory_name,
 )
 from kafka_log.overlay_files import OverlayFiles
-from kafka_log.producer_state import ProducerStateManager
 from kafka_log.recovery_journal import Action, Journal, JournalEntry
-from kafka_log.segments import LogSegments
 
 if TYPE_CHECKING:
     import uuid
 
     from kafka_log.config import LogConfig
+    from kafka_log.leader_epochs import LeaderEpochFileCache
+    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.segments import LogSegments
 
 BYTES_PER_SECOND = 950_000_000
 """How fast Kafka's own loader reads and checks uncompressed batches (docs/performance.md)."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPartition:
-    """A partition as a broker holds it once it has started."""
+    """A partition as a broker holds it once it has started, and how it came to be so."""
 
-    files: Files
-    segments: LogSegments
-    leader_epoch_cache: LeaderEpochFileCache
-    producer_state_manager: ProducerStateManager
+    log: PartitionLog
     scheduler: Scheduler
-    offsets: LoadedLogOffsets
-    topic_id: uuid.UUID | None
     journal: Journal
-    first_unstable_offset: int | None = None
+
+    @property
+    def files(self) -> Files:
+        return self.log.files
+
+    @property
+    def segments(self) -> LogSegments:
+        return self.log.segments
+
+    @property
+    def leader_epoch_cache(self) -> LeaderEpochFileCache:
+        return self.log.leader_epoch_cache
+
+    @property
+    def producer_state_manager(self) -> ProducerStateManager:
+        return self.log.producer_state_manager
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        return self.log.topic_id
 
     @property
     def log_start_offset(self) -> int:
-        return self.offsets.log_start_offset
+        return self.log.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self.offsets.next_offset
+        return self.log.log_end_offset
 
     @property
     def recovery_point(self) -> int:
-        """Not below the log start: what was deleted needs no flushing."""
-        return max(self.offsets.recovery_point, self.offsets.log_start_offset)
+        return self.log.recovery_point
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        return self.log.first_unstable_offset
 
     def close_handlers(self) -> None:
         """Leave the files as they lie, as a broker that dies at once."""
-        self.segments.close_handlers()
+        self.log.close_handlers()
 
 
 def load_partition(
@@ -86,80 +106,33 @@ def load_partition(
     log_start_offset: int,
     recovery_point: int,
     clock: Clock = system_clock,
-    scheduler: Scheduler | None = None,
+    topic_id: uuid.UUID | None = None,
     journal: Journal | None = None,
 ) -> LoadedPartition:
     """Load, and by that recover, a directory. LogLoadError where Kafka would not start with it."""
-    scheduler = scheduler or Scheduler(clock)
-    journal = journal or Journal()
-    segments = LogSegments()
+    scheduler = Scheduler(clock)
+    journal = Journal() if journal is None else journal
+    before = set(files.names())
     try:
-        had_epochs = files.exists(FileKind.LEADER_EPOCH_CHECKPOINT.value)
-        leader_epoch_cache = LeaderEpochFileCache(files, scheduler)
-        if not had_epochs:
-            journal.add(FileKind.LEADER_EPOCH_CHECKPOINT.value, Action.WRITE, "missing")
-        producer_state_manager = ProducerStateManager(files, config, clock)
-        offsets = LogLoader(
+        log = PartitionLog.open(
             files,
             config,
             clock,
             scheduler,
-            had_clean_shutdown=clean_shutdown,
-            segments=segments,
-            log_start_offset_checkpoint=log_start_offset,
-            recovery_point_checkpoint=recovery_point,
-            leader_epoch_cache=leader_epoch_cache,
-            producer_state_manager=producer_state_manager,
-            journal=journal,
-        ).load()
-        loaded = LoadedPartition(
-            files=files,
-            segments=segments,
-            leader_epoch_cache=leader_epoch_cache,
-            producer_state_manager=producer_state_manager,
-            scheduler=scheduler,
-            offsets=offsets,
-            topic_id=_read_topic_id(files),
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            clean_shutdown=clean_shutdown,
+            topic_id=topic_id,
             journal=journal,
         )
-        loaded.first_unstable_offset = _first_unstable_offset(loaded)
-    except (LogError, ValueError) as error:  # a FormatError is a ValueError too
-        segments.close_handlers()
-        if isinstance(error, LogLoadError):
-            raise
-        raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error
-    except OSError:
-        segments.close_handlers()
+    except LogLoadError:
         raise
-    return loaded
-
-
-def _read_topic_id(files: Files) -> uuid.UUID | None:
-    name = FileKind.PARTITION_METADATA.value
-    if not files.exists(name):
-        return None
-    data = files.read(name, limit=MAX_SIZE)
-    return decode_partition_metadata(data, path=files.path(name)).topic_id
-
-
-def _first_unstable_offset(loaded: LoadedPartition) -> int | None:
-    """Where the batch of the oldest open transaction begins; a starting broker looks it up.
-
-    So damage there is fatal. What begins before the log start counts from there.
-    """
-    first = loaded.producer_state_manager.first_unstable_offset()
-    if first is None:
-        return None
-    offset = max(first, loaded.log_start_offset)
-    segment = loaded.segments.floor_segment(offset)
-    if segment is None or offset >= loaded.log_end_offset:
-        return offset
-    while segment is not None:
-        found = segment.translate_offset(offset)
-        if found is not None:
-            return found.offset
-        segment = loaded.segments.higher_segment(segment.base_offset)
-    return loaded.log_end_offset
+    except (LogError, ValueError) as error:  # a FormatError is a ValueError too
+        raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error
+    for name in (FileKind.LEADER_EPOCH_CHECKPOINT.value, FileKind.PARTITION_METADATA.value):
+        if name not in before and files.exists(name):
+            journal.add(name, Action.WRITE, "missing")
+    return LoadedPartition(log=log, scheduler=scheduler, journal=journal)
 
 
 class RecoveryRow(NamedTuple):
@@ -350,19 +323,27 @@ def load_directory(
     clock: Clock,
     journal: Journal | None = None,
 ) -> LoadedPartition:
-    """A partition by its kind: an ordinary one, or the metadata log."""
+    """A partition by its kind: an ordinary one, or the metadata log, which has its own rules."""
     name = parse_directory_name(os.path.basename(os.path.abspath(files.directory)))  # noqa: PTH100, PTH119  # no link may be followed
-    if name.kind is DirectoryKind.PARTITION and name.topic == CLUSTER_METADATA_TOPIC:
-        clean_shutdown, log_start_offset, recovery_point = False, 0, 0
+    if name.kind is not DirectoryKind.PARTITION or name.topic != CLUSTER_METADATA_TOPIC:
+        return load_partition(
+            files,
+            config,
+            clean_shutdown=clean_shutdown,
+            log_start_offset=log_start_offset,
+            recovery_point=recovery_point,
+            clock=clock,
+            journal=journal,
+        )
     loaded = load_partition(
         files,
-        config,
-        clean_shutdown=clean_shutdown,
-        log_start_offset=log_start_offset,
-        recovery_point=recovery_point,
+        METADATA_LOG_CONFIG,
+        clean_shutdown=False,
+        log_start_offset=0,
+        recovery_point=0,
         clock=clock,
+        topic_id=METADATA_TOPIC_ID,
         journal=journal,
     )
-    if name.kind is DirectoryKind.PARTITION and name.topic == CLUSTER_METADATA_TOPIC:
-        recover_metadata_snapshots(loaded, config, clock)
+    recover_metadata_snapshots(loaded)
     return loaded

@@ -201,38 +201,3 @@ def _split(
         raise LogError(
             f"{files.path(segment.name)}: found {total} bytes in its parts, expected {segment.size}"
         )
-
-
-def truncate_fully_and_start_at(
-    files: Files,
-    segments: LogSegments,
-    new_offset: int,
-    config: LogConfig,
-    clock: Clock,
-    scheduler: Scheduler,
-) -> list[LogSegment]:
-    """Every segment goes, an empty one begins at `new_offset`; those that went.
-
-    The last goes only when its successor is there: a log never has no segment.
-    """
-    going = list(segments.values())
-    for segment in going[:-1]:
-        segments.remove(segment.base_offset)
-    delete_segment_files(going[:-1], config, scheduler)
-    last = going[-1]
-    if last.base_offset == new_offset:
-        last.change_file_suffixes("", _DELETED)
-    segments.add(
-        LogSegment.open(
-            files,
-            new_offset,
-            config,
-            clock,
-            init_file_size=config.init_file_size,
-            preallocate=config.preallocate,
-        )
-    )
-    if last.base_offset != new_offset:
-        segments.remove(last.base_offset)
-    delete_segment_files([last], config, scheduler)
-    return going
