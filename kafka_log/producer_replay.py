@@ -7,61 +7,123 @@ window:
     replay_batches    each batch is applied before the next (LogSegment.recover)
     ProducerReplay    all batches, then all producers, then all completed transactions
                       (rebuildProducerState, a follower's append)
+
+A producer's batches between two of its markers, of one epoch and all inside or all outside of
+transactions, are a run. Of a run nothing is remembered but its first offset and its last five
+batches; so runs are found by sorting, and Python sees a run, not a batch. Runs are applied in the
+order of their first batches. That is the order of the log for all that producers see of each
+other: where transactions begin and end.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from kafka_format.batch import decode_batch
+from kafka_format.batch import HEADER_SIZE, decode_batch
 from kafka_format.columnar.records import Damage
+from kafka_format.compression import CODEC_MASK
 from kafka_format.errors import FormatError
 from kafka_format.primitives import Buffer
+from kafka_format.record import NO_SEQUENCE, increment_sequence, wrap_int64
 from kafka_log.append_origin import AppendOrigin
-from kafka_log.producer_entry import CompletedTxn
+from kafka_log.errors import IllegalControlRecordError
+from kafka_log.producer_append import (
+    EndTransactionMarker,
+    outside_of_transaction,
+    read_end_transaction_marker,
+)
+from kafka_log.producer_entry import (
+    BATCHES_TO_RETAIN,
+    BatchMetadata,
+    CompletedTxn,
+    ProducerStateEntry,
+    TxnMetadata,
+)
 
 if TYPE_CHECKING:
-    from kafka_format.batch import RecordBatch
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
     from kafka_format.columnar.headers import BatchColumns
     from kafka_log.producer_append import ProducerAppendInfo
     from kafka_log.producer_state import ProducerStateManager
+
+    Int64s = npt.NDArray[np.int64]
 
 BatchReader = Callable[[int, int], Buffer]
 """The bytes at a position of the segment's file, so many: those of one control batch."""
 OnCompleted = Callable[[CompletedTxn, int], None]
 
+_LOG_APPEND_TIME = 0x08
+_TRANSACTIONAL = 0x10
+_CONTROL = 0x20
+_MAX_SEQUENCE = 2**31 - 1
 
-def replay_batches(
-    manager: ProducerStateManager,
-    batches: BatchColumns,
-    read_batch: BatchReader,
-    on_completed: OnCompleted | None = None,
+# A marker as every coordinator writes it: one record, each varint a byte.
+_MARKER = struct.Struct(
+    ">B"  # length: 16
+    "B"  # attributes
+    "B"  # timestamp delta
+    "B"  # offset delta
+    "B"  # key length: 4
+    "h"  # key version
+    "h"  # key type
+    "B"  # value length: 6
+    "h"  # value version
+    "i"  # coordinator epoch
+    "B"  # headers: none
+)
+_MARKER_BATCH_SIZE = HEADER_SIZE + _MARKER.size
+_MARKER_SHAPE = (16 << 1, 4 << 1, 6 << 1, 0)
+_MORE_BYTES = 0x80
+_ABORT = 0
+_COMMIT = 1
+
+
+class Transactions(Protocol):
+    """Where a replay finds producers, and puts what it learns of transactions."""
+
+    def entry(self, producer_id: int) -> ProducerStateEntry: ...
+
+    def started(self, txn: TxnMetadata) -> None: ...
+
+    def completed(self, completed: CompletedTxn) -> None: ...
+
+    def applied(self, run: Run) -> None: ...
+
+
+def replay(
+    batches: BatchColumns, read_batch: BatchReader, transactions: Transactions
 ) -> Damage | None:
-    """See ProducerStateManager.replay_batches."""
-    for index in range(len(batches)):
-        if batches.magic[index] < 2:
-            continue
-        if batches.producer_id[index] >= 0:
-            batch = _batch(batches, index, read_batch)
-            info = manager.prepare_update(batch.header.producer_id, AppendOrigin.REPLICATION)
-            try:
-                completed = info.append(batch)
-            except FormatError as error:
-                return Damage(index, error)
-            manager.update(info)
-            if completed is not None:
-                _complete(manager, completed, on_completed)
-        manager.update_map_end_offset(int(batches.last_offset[index]) + 1)
+    """All batches, or those before the first whose marker does not decode, which is the answer."""
+    rows = np.flatnonzero(batches.producer_id >= 0)
+    markers, stop, error = _read_markers(batches, rows, read_batch)
+    if error is not None:
+        rows = rows[rows < stop]
+    for run in _runs(batches, rows):
+        entry = transactions.entry(run.producer_id)
+        if run.flags & _CONTROL:
+            _apply_marker(entry, run, markers.get(run.row), transactions)
+        else:
+            _apply_data(entry, run, batches, transactions)
+        transactions.applied(run)
+    if isinstance(error, FormatError):
+        return Damage(stop, error)
+    if error is not None:
+        raise error
     return None
 
 
 class ProducerReplay:
     """Batches of one append, or of one read of a segment; `finish` puts them into the state.
 
-    A FormatError of `add` leaves the manager as it was.
+    The manager is as it was until then, but for verifications, which end with their transaction's
+    first batch.
     """
 
     def __init__(self, manager: ProducerStateManager) -> None:
@@ -70,40 +132,227 @@ class ProducerReplay:
         self._completed: list[CompletedTxn] = []
 
     def add(self, batches: BatchColumns, read_batch: BatchReader) -> None:
-        for index in np.flatnonzero(batches.producer_id >= 0).tolist():
-            batch = _batch(batches, index, read_batch)
-            header = batch.header
-            info = self._producers.get(header.producer_id)
-            if info is None:
-                info = self._manager.prepare_update(header.producer_id, AppendOrigin.REPLICATION)
-                self._producers[header.producer_id] = info
-            completed = info.append(batch)
-            if header.is_transactional:
-                self._manager.end_verification(
-                    header.producer_id, header.producer_epoch, is_control=header.is_control
-                )
-            if completed is not None:
-                self._completed.append(completed)
+        """Raises the FormatError of a marker that does not decode."""
+        damage = replay(batches, read_batch, self)
+        if damage is not None:
+            raise damage.error
 
     def finish(self, on_completed: OnCompleted | None = None) -> list[CompletedTxn]:
         """The map end offset is the caller's to move."""
         for info in self._producers.values():
             self._manager.update(info)
         for completed in self._completed:
-            _complete(self._manager, completed, on_completed)
+            self._manager.complete_with(completed, on_completed)
         return self._completed
 
+    def entry(self, producer_id: int) -> ProducerStateEntry:
+        return self._info(producer_id).to_entry()
 
-def _complete(
-    manager: ProducerStateManager, completed: CompletedTxn, on_completed: OnCompleted | None
+    def started(self, txn: TxnMetadata) -> None:
+        self._info(txn.producer_id).started_transactions.append(txn)
+
+    def completed(self, completed: CompletedTxn) -> None:
+        self._completed.append(completed)
+
+    def applied(self, run: Run) -> None:
+        if run.flags & _TRANSACTIONAL and self._manager.has_verifications:
+            self._manager.end_verification(
+                run.producer_id, run.producer_epoch, is_control=bool(run.flags & _CONTROL)
+            )
+
+    def _info(self, producer_id: int) -> ProducerAppendInfo:
+        info = self._producers.get(producer_id)
+        if info is None:
+            info = self._manager.prepare_update(producer_id, AppendOrigin.REPLICATION)
+            self._producers[producer_id] = info
+        return info
+
+
+# ---------------------------------------------------------------------------------- runs
+
+
+class Run(NamedTuple):
+    """Batches of a producer that differ in offsets and sequences alone; a marker is one by itself.
+
+    `window` are the last of them, all that its producer keeps.
+    """
+
+    row: int
+    producer_id: int
+    producer_epoch: int
+    flags: int
+    first_offset: int
+    window: list[BatchMetadata]
+
+
+def _runs(batches: BatchColumns, rows: Int64s) -> Iterator[Run]:
+    """By their first batches."""
+    if not len(rows):
+        return
+    ordered = rows[np.argsort(batches.producer_id[rows], kind="stable")]
+    producer_id = batches.producer_id[ordered]
+    producer_epoch = batches.producer_epoch[ordered]
+    flags = batches.attributes[ordered] & (_TRANSACTIONAL | _CONTROL)
+    begins = np.ones(len(rows), np.bool_)
+    begins[1:] = (
+        (producer_id[1:] != producer_id[:-1])
+        | (producer_epoch[1:] != producer_epoch[:-1])
+        | (flags[1:] != flags[:-1])
+        | (flags[1:] & _CONTROL).astype(np.bool_)
+    )
+    starts = np.flatnonzero(begins)
+    ends = np.append(starts[1:], len(rows))
+    counts = np.minimum(ends - starts, BATCHES_TO_RETAIN)
+    window_ends = np.cumsum(counts)
+    # The last `counts` of each run, one run behind the other.
+    kept = ordered[np.arange(window_ends[-1]) + np.repeat(ends - window_ends, counts)]
+    windows = _windows(batches, kept)
+    in_log_order = np.argsort(ordered[starts])
+    starts, window_ends = starts[in_log_order], window_ends[in_log_order]
+    first_rows = ordered[starts]
+    columns = (
+        first_rows,
+        producer_id[starts],
+        producer_epoch[starts],
+        flags[starts],
+        batches.base_offset[first_rows],
+        window_ends - counts[in_log_order],
+        window_ends,
+    )
+    new = tuple.__new__  # a NamedTuple at half the price
+    for row, pid, epoch, flag, offset, start, end in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        yield new(Run, (row, pid, epoch, flag, offset, windows[start:end]))
+
+
+def _windows(batches: BatchColumns, rows: Int64s) -> list[BatchMetadata]:
+    delta = batches.last_offset_delta[rows]
+    columns = (
+        _last_sequences(batches.base_sequence[rows], delta),
+        (batches.base_offset[rows] + delta).tolist(),
+        delta.tolist(),
+        batches.max_timestamp[rows].tolist(),
+    )
+    return list(map(BatchMetadata._make, zip(*columns, strict=True)))
+
+
+def _last_sequences(base: Int64s, delta: Int64s) -> list[int]:
+    """DefaultRecordBatch.lastSequence; numbers that only damage makes go the slow way."""
+    if (delta < 0).any() or (base < NO_SEQUENCE).any():
+        return [
+            NO_SEQUENCE if sequence == NO_SEQUENCE else increment_sequence(sequence, increment)
+            for sequence, increment in zip(base.tolist(), delta.tolist(), strict=True)
+        ]
+    last = base + delta
+    last[last > _MAX_SEQUENCE] -= _MAX_SEQUENCE + 1
+    last[base == NO_SEQUENCE] = NO_SEQUENCE
+    found: list[int] = last.tolist()
+    return found
+
+
+def _apply_data(
+    entry: ProducerStateEntry, run: Run, batches: BatchColumns, transactions: Transactions
 ) -> None:
-    if on_completed is not None:
-        on_completed(completed, manager.last_stable_offset(completed))
-    manager.complete_txn(completed)
+    if entry.current_txn_first_offset is None:
+        if run.flags & _TRANSACTIONAL:
+            entry.current_txn_first_offset = run.first_offset
+            transactions.started(TxnMetadata(run.producer_id, run.first_offset))
+    elif not run.flags & _TRANSACTIONAL:
+        position = int(batches.position[run.row])
+        where = f"{batches.path}@{position}: producer {run.producer_id}"
+        raise outside_of_transaction(entry, where, entry.current_txn_first_offset)
+    if entry.producer_epoch != run.producer_epoch:
+        entry.batch_metadata.clear()
+        entry.producer_epoch = run.producer_epoch
+    entry.batch_metadata.extend(run.window)
+    entry.last_timestamp = run.window[-1].timestamp
 
 
-def _batch(batches: BatchColumns, index: int, read_batch: BatchReader) -> RecordBatch:
-    position, size = int(batches.position[index]), int(batches.size_in_bytes[index])
-    batch = decode_batch(read_batch(position, size), path=batches.path)
-    batch.position = position
-    return batch
+def _apply_marker(
+    entry: ProducerStateEntry,
+    run: Run,
+    marker: EndTransactionMarker | None,
+    transactions: Transactions,
+) -> None:
+    if marker is None:
+        return
+    first_offset = entry.current_txn_first_offset
+    entry.end_transaction(run.producer_epoch, marker.coordinator_epoch, marker.timestamp)
+    if first_offset is not None:
+        transactions.completed(
+            CompletedTxn(run.producer_id, first_offset, run.first_offset, marker.is_abort)
+        )
+
+
+# ---------------------------------------------------------------------------------- markers
+
+
+def _read_markers(
+    batches: BatchColumns, rows: Int64s, read_batch: BatchReader
+) -> tuple[dict[int, EndTransactionMarker], int, FormatError | IllegalControlRecordError | None]:
+    """The markers by their rows, up to the first that is none: its row, and what is wrong."""
+    is_control = (batches.attributes[rows] & _CONTROL).astype(np.bool_)
+    found = rows[is_control & (batches.record_count[rows] != 0)]  # emptied ones say nothing
+    markers: dict[int, EndTransactionMarker] = {}
+    columns = (
+        found,
+        batches.position[found],
+        batches.size_in_bytes[found],
+        batches.attributes[found],
+        batches.record_count[found],
+        batches.base_timestamp[found],
+        batches.max_timestamp[found],
+    )
+    for row, position, size, attributes, count, base, latest in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        data = read_batch(position, size)
+        if size == len(data) == _MARKER_BATCH_SIZE and count == 1 and not attributes & CODEC_MASK:
+            log_append_time = latest if attributes & _LOG_APPEND_TIME else None
+            marker = _usual_marker(data, base, log_append_time)
+            if marker is not None:
+                markers[row] = marker
+                continue
+        try:
+            batch = decode_batch(data, path=batches.path)
+            batch.position = position
+            unusual = read_end_transaction_marker(batch)
+        except (FormatError, IllegalControlRecordError) as error:
+            return markers, row, error
+        if unusual is not None:
+            markers[row] = unusual
+    return markers, 0, None
+
+
+def _usual_marker(
+    data: Buffer, base_timestamp: int, log_append_time: int | None
+) -> EndTransactionMarker | None:
+    """None if it is not written just as usual: then it is to be decoded in full."""
+    (
+        length,
+        _,
+        delta,
+        offset_delta,
+        key_length,
+        key_version,
+        type_,
+        value_length,
+        version,
+        epoch,
+        headers,
+    ) = _MARKER.unpack_from(data, HEADER_SIZE)
+    if (
+        (length, key_length, value_length, headers) != _MARKER_SHAPE
+        or delta >= _MORE_BYTES
+        or offset_delta >= _MORE_BYTES
+        or key_version < 0
+        or not _ABORT <= type_ <= _COMMIT
+        or version < 0
+    ):
+        return None
+    if log_append_time is None:
+        timestamp = wrap_int64(base_timestamp + ((delta >> 1) ^ -(delta & 1)))
+    else:
+        timestamp = log_append_time
+    return EndTransactionMarker(type_ == _ABORT, epoch, timestamp)

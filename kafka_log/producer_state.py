@@ -17,9 +17,11 @@ producer_append.py, and what an append may do in producer_validation.py.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.batch import NO_PRODUCER_ID
+import numpy as np
+
+from kafka_format.batch import MAGIC, NO_PRODUCER_ID
 from kafka_format.errors import FormatError
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.errors import IllegalArgumentError, InvalidProducerEpochError
@@ -33,11 +35,11 @@ from kafka_log.producer_entry import (
     VerificationGuard,
     VerificationStateEntry,
 )
-from kafka_log.producer_replay import ProducerReplay, replay_batches
+from kafka_log.producer_replay import ProducerReplay, replay
 from kafka_log.producer_snapshots import ProducerSnapshots, SnapshotFile, read_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from kafka_format.batch import RecordBatch
     from kafka_format.columnar.headers import BatchColumns
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.files import Files
-    from kafka_log.producer_replay import BatchReader
+    from kafka_log.producer_replay import BatchReader, OnCompleted, Run
 
 __all__ = [
     "SENTINEL",
@@ -191,6 +193,10 @@ class ProducerStateManager:
     def clear_verification_state_entry(self, producer_id: int) -> None:
         self._verification_states.pop(producer_id, None)
 
+    @property
+    def has_verifications(self) -> bool:
+        return bool(self._verification_states)
+
     def end_verification(self, producer_id: int, epoch: int, *, is_control: bool) -> None:
         """After a transactional batch: there is a first offset now, or the transaction has ended.
 
@@ -275,6 +281,12 @@ class ProducerStateManager:
         self._unreplicated.put(txn)
         self._update_oldest_txn_timestamp()
 
+    def complete_with(self, completed: CompletedTxn, on_completed: OnCompleted | None) -> None:
+        """Complete, once `on_completed` was told the last stable offset of this moment."""
+        if on_completed is not None:
+            on_completed(completed, self.last_stable_offset(completed))
+        self.complete_txn(completed)
+
     def on_high_watermark_updated(self, high_watermark: int) -> None:
         self._remove_unreplicated(high_watermark)
 
@@ -323,7 +335,7 @@ class ProducerStateManager:
         batches: BatchColumns,
         read_batch: BatchReader,
         *,
-        on_completed: Callable[[CompletedTxn, int], None] | None = None,
+        on_completed: OnCompleted | None = None,
     ) -> Damage | None:
         """Batch by batch, each transaction completed at its marker, as LogSegment.recover does.
 
@@ -335,7 +347,23 @@ class ProducerStateManager:
 
         For rebuildProducerState and appends, which complete at the end: see ProducerReplay.
         """
-        return replay_batches(self, batches, read_batch, on_completed)
+        damage = replay(batches, read_batch, _Live(self, on_completed))
+        applied = len(batches) if damage is None else damage.batch
+        current = np.flatnonzero(batches.magic[:applied] >= MAGIC)
+        if len(current):
+            self._map_end_offset = int(batches.last_offset[current[-1]]) + 1
+        self._update_oldest_txn_timestamp()
+        return damage
+
+    def replayed_entry(self, producer_id: int) -> ProducerStateEntry:
+        """The producer, known from now on; for a replay that changes it."""
+        entry = self._producers.get(producer_id)
+        if entry is None:
+            entry = self._producers[producer_id] = ProducerStateEntry(producer_id)
+        return entry
+
+    def start_txn(self, txn: TxnMetadata) -> None:
+        self._ongoing.put(txn)
 
     # ------------------------------------------------------------------------- truncation
 
@@ -432,6 +460,25 @@ class ProducerStateManager:
     def update_parent_dir(self, files: Files) -> None:
         """The directory was renamed."""
         self._snapshots.files = files
+
+
+class _Live(NamedTuple):
+    """A manager whose transactions end as soon as their marker is read."""
+
+    manager: ProducerStateManager
+    on_completed: OnCompleted | None
+
+    def entry(self, producer_id: int) -> ProducerStateEntry:
+        return self.manager.replayed_entry(producer_id)
+
+    def started(self, txn: TxnMetadata) -> None:
+        self.manager.start_txn(txn)
+
+    def completed(self, completed: CompletedTxn) -> None:
+        self.manager.complete_with(completed, self.on_completed)
+
+    def applied(self, run: Run) -> None:
+        """Recovery has no verifications."""
 
 
 def update_producers(
