@@ -52,7 +52,7 @@ __all__ = ["Settings", "SettingsError", "read_settings"]
 
 _TOPIC_PREFIX = "topic."
 _ALL = {**TOPIC, **BROKER}
-_MISTYPED = 0.85  # how alike a name must be to one of ours; no name of Kafka's own is
+_MISTYPED = 0.88  # how alike a name must be to one of ours; no name of Kafka's own is
 _MAX_METADATA_BATCH = 8 * 1024 * 1024
 _LEAST_SEGMENT_BEFORE_4_0 = 14
 _HIDDEN = {
@@ -62,6 +62,15 @@ _HIDDEN = {
     # The flush scheduler's interval is a setting of its own, and only stands in for another.
     if synonym != "log.flush.scheduler.interval.ms"
 }
+_DYNAMIC = frozenset(
+    {
+        *(synonyms[0] for synonyms in SYNONYMS.values()),
+        *(name for name in BROKER if name.startswith("log.cleaner.")),
+        "producer.id.expiration.ms",
+        "transaction.partition.verification.enable",
+    }
+) - {"log.cleaner.enable"}
+"""What can be altered while a broker runs."""
 _FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogConfig)}
 _BROKER_FIELDS = {
     "transaction.max.timeout.ms": "max_transaction_timeout_ms",
@@ -122,16 +131,29 @@ class Settings:
         """Every setting of a topic, under Kafka's name, parsed."""
         values: dict[str, Value] = {name: each.default for name, each in TOPIC.items()}
         if topic == CLUSTER_METADATA_TOPIC:
-            values |= self._of_metadata_log()
+            values |= self._of_metadata_log() | self._given(topic)
         else:
-            values |= dict(defaults_of_topics(dict(self.broker)))
-            values |= self._own(topic)
-            values |= _parsed(self.file.of_all_topics)
-        values |= _parsed(self.file.of_topic.get(topic, {}))
-        if topic != CLUSTER_METADATA_TOPIC:
-            values |= _parsed(self.overrides.of_all_topics)
-        values |= _parsed(self.overrides.of_topic.get(topic, {}))
+            given = self._own(topic) | self._given(topic)
+            values |= self._defaults(given) | given
         _check_together(values)
+        return values
+
+    def _given(self, topic: str) -> dict[str, Value]:
+        """By a file and by --set, as the user's word."""
+        is_ordinary = topic != CLUSTER_METADATA_TOPIC
+        values: dict[str, Value] = {}
+        for source in (self.file, self.overrides):
+            values |= _parsed(source.of_all_topics) if is_ordinary else {}
+            values |= _parsed(source.of_topic.get(topic, {}))
+        return values
+
+    def _defaults(self, given: Mapping[str, Value]) -> dict[str, Value]:
+        """Of the broker; a topic may refuse what a broker accepts, unless it has its own."""
+        values = dict(defaults_of_topics(dict(self.broker)))
+        for name, value in values.items():
+            check = TOPIC[name].check
+            if name not in given and check is not None:
+                check(name, value)
         return values
 
     def _own(self, topic: str) -> dict[str, Value]:
@@ -234,22 +256,44 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 def _broker_values(
     file: Source, metadata: ClusterMetadata | None, node_id: int | None, given: Source
 ) -> dict[str, Value]:
-    texts: dict[str, str] = {}
     dynamic = {} if metadata is None else metadata.broker_configs
-    for source in (
-        file.of_broker,
-        dynamic.get(CLUSTER_DEFAULT, {}),
-        dynamic.get(str(node_id), {}),
-        given.of_broker,
-    ):
-        for name in source:
-            for hidden in _HIDDEN.get(name, ()):
-                texts.pop(hidden, None)
-        texts |= {name: value for name, value in source.items() if name in BROKER}
-    values: dict[str, Value] = {name: each.default for name, each in BROKER.items()}
-    values |= {name: BROKER[name].value(text) for name, text in texts.items()}
+    texts: dict[str, str] = dict(file.of_broker)
+    running = texts
+    _check_times(_values(texts))
+    for altered in (dynamic.get(CLUSTER_DEFAULT, {}), dynamic.get(str(node_id), {})):
+        texts = _over(texts, _dynamic(altered))
+        try:
+            _check_times(_values(texts))
+        except SettingsError:
+            continue  # a broker logs it, and goes on as it was
+        running = texts
+    values = _values(_over(running, given.of_broker))
     _check_times(values)
     return values
+
+
+def _over(texts: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """One source over another, with all names that mean the same."""
+    hidden = {each for name in more for each in _HIDDEN.get(name, ())}
+    return {name: text for name, text in texts.items() if name not in hidden} | dict(more)
+
+
+def _values(texts: Mapping[str, str]) -> dict[str, Value]:
+    values: dict[str, Value] = {name: each.default for name, each in BROKER.items()}
+    return values | {name: BROKER[name].value(text) for name, text in texts.items()}
+
+
+def _dynamic(config: Mapping[str, str]) -> dict[str, str]:
+    """What a running broker takes from the metadata; it leaves out what it cannot use."""
+    usable = {}
+    for name, text in config.items():
+        if name in _DYNAMIC:
+            try:
+                BROKER[name].value(text)
+            except SettingsError:
+                continue
+            usable[name] = text
+    return usable
 
 
 def _check_times(broker: dict[str, Value]) -> None:
@@ -261,11 +305,11 @@ def _check_times(broker: dict[str, Value]) -> None:
     ):
         value = values[name]
         if isinstance(value, int) and value < least:
-            raise SettingsError(f"{synonym} must be greater than or equal to {least}")
+            text = f"{synonym} must be greater than or equal to {least}"
+            raise SettingsError(f"requirement failed: {text}")
     if values["retention.ms"] == 0:
-        raise SettingsError(
-            "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
-        )
+        text = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
+        raise SettingsError(f"requirement failed: {text}")
 
 
 def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
