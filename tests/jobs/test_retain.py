@@ -1,0 +1,328 @@
+"""`retain` on real brokers' directories: Kafka's own log says which segments must go."""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import cli, retain
+from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
+from kafka_log.overlay_files import OverlayFiles
+from tests import golden
+
+NOW = 1_794_820_000_000  # some time after the packs were made
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A log dir of one's own, cleanly stopped, with a directory to be deleted."""
+    (log_dir,) = golden.log_dirs(golden.shared("clean-3.9.1"))
+    return Path(shutil.copytree(log_dir, tmp_path / "data"))
+
+
+def run(capsys, *arguments):
+    code = retain.main([str(each) for each in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def rows(capsys, *arguments):
+    code, out, err = run(capsys, *arguments, "--format", "json")
+    assert code == CLEAN, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def deleted(found, topic, partition=0):
+    return [
+        row["base_offset"]
+        for row in found
+        if row["kind"] == "segment"
+        and (row["topic"], row["partition"]) == (topic, partition)
+        and row["is_deleted"]
+    ]
+
+
+def tree(directory):
+    """Every file below, with its content and time."""
+    return {
+        str(path.relative_to(directory)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def contents(directory):
+    return {name: digest for name, (digest, _) in tree(directory).items()}
+
+
+# ----------------------------------------------------------------------------- against Kafka
+
+PARTITIONS = ["tiny.segments-0", "tiny-indexed-0", "transactions-0", "compacted-0", "codecs-3"]
+SETTINGS = [
+    {"retention.ms": "1000"},
+    {"retention.ms": "-1", "retention.bytes": "0"},
+    {"retention.ms": "-1", "retention.bytes": "5000"},
+    {"retention.ms": str(NOW - 1_700_000_000_009)},
+    {"cleanup.policy": "delete", "retention.ms": "10", "retention.bytes": "2000"},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_segments_go_that_kafka_deletes(oracle, capsys, data, tmp_path, settings):
+    arguments = [f"--set={name}={value}" for name, value in settings.items()]
+    # Topics of the pack have a policy of their own; what is set comes before it.
+    arguments.append(f"--set=cleanup.policy={settings.get('cleanup.policy', 'delete')}")
+    found = rows(capsys, data, *arguments, "--now", NOW)
+    for name in PARTITIONS:
+        topic, _, partition = name.rpartition("-")
+        answer = oracle.run_log(
+            tmp_path / "kafka" / name,
+            copy_from=data / name,
+            config=settings,
+            time=NOW,
+            steps=[{"do": "high_watermark"}, {"do": "delete_old_segments"}],
+        )
+        before = [each["base_offset"] for each in answer["opened"]["segments"]]
+        after = [each["base_offset"] for each in answer["state"]["segments"]]
+        expected = [base for base in before if base not in after]
+        assert deleted(found, topic, int(partition)) == expected, name
+        (row,) = [
+            row for row in found if row["kind"] == "partition" and row["path"] == str(data / name)
+        ]
+        assert row["new_log_start_offset"] == answer["state"]["log_start_offset"]
+        assert row["log_end_offset"] == answer["state"]["log_end_offset"]
+
+
+def test_a_retained_copy_is_what_kafka_leaves(oracle, capsys, data, tmp_path):
+    out = tmp_path / "out"
+    code, _, err = run(
+        capsys, data, "--topic", "tiny*", "--set=retention.bytes=3000", "--set=retention.ms=-1",
+        "--now", NOW, "--output", out,
+    )  # fmt: skip
+    assert code == CLEAN
+    assert f"written to {out}" in err
+    for name in ("tiny.segments-0", "tiny-indexed-0"):
+        kafka = tmp_path / "kafka" / name
+        oracle.run_log(
+            kafka,
+            copy_from=data / name,
+            config={"retention.bytes": 3000, "retention.ms": -1},
+            time=NOW,
+            steps=[{"do": "high_watermark"}, {"do": "delete_old_segments"}, {"do": "run_pending"}],
+        )
+        ours, theirs = contents(out / name), contents(kafka)
+        # Kafka also opened and closed the log, which removes what belongs to no segment.
+        assert set(theirs) <= set(ours)
+        assert all(each.endswith((".snapshot", ".deleted")) for each in set(ours) - set(theirs))
+        differing = {each for each in theirs if ours[each] != theirs[each]}
+        assert differing <= {"leader-epoch-checkpoint"}
+
+
+def test_a_copy_has_what_a_broker_needs_beside_its_partitions(capsys, data, tmp_path):
+    out = tmp_path / "out"
+    (data / ".lock").write_bytes(b"")
+    code, _, _ = run(
+        capsys, data, "--topic", "tiny.segments", "--set=retention.bytes=0", "--now", NOW,
+        "--output", out,
+    )  # fmt: skip
+    assert code == CLEAN
+    assert (out / "meta.properties").read_bytes() == (data / "meta.properties").read_bytes()
+    assert not (out / ".lock").exists()
+    assert (out / ".kafka_cleanshutdown").exists()
+    assert [each.name for each in out.iterdir() if each.is_dir()] == ["tiny.segments-0"]
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert (out / name).read_text() == "0\n1\ntiny.segments 0 80\n"
+    assert (out / "log-start-offset-checkpoint").read_text() == "0\n0\n"
+    files = sorted(each.name for each in (out / "tiny.segments-0").glob("*.log"))
+    assert files == ["00000000000000000080.log"]
+
+
+def test_a_log_start_inside_a_segment_stays_in_the_checkpoint(capsys, tmp_path):
+    (source,) = golden.log_dirs(golden.unpack("unclean-4.3.1", tmp_path))
+    (source / ".lock").unlink(missing_ok=True)
+    before = "0\n1\nrolled-by.time 0 7\n"
+    assert (source / "log-start-offset-checkpoint").read_text() == before
+    code, _, _ = run(
+        capsys, source, "--topic", "rolled*", "--set=retention.ms=-1", "--output", tmp_path / "out"
+    )
+    assert code == CLEAN
+    assert (tmp_path / "out" / "log-start-offset-checkpoint").read_text() == before
+    found = rows(capsys, source, "--topic", "rolled*", "--log-start", 12, "--set=retention.ms=-1")
+    assert deleted(found, "rolled-by.time") == [6, 9]
+
+
+# -------------------------------------------------------------------------------- what is told
+
+
+def test_nothing_is_written_unless_asked_for(capsys, data):
+    before = tree(data)
+    run(capsys, data, "--set=retention.bytes=0", "--high-watermark", "end")
+    run(capsys, data, "--set=retention.bytes=0", "--dry-run")
+    assert tree(data) == before
+
+
+def test_a_table_tells_each_segment_with_its_reason(capsys, data):
+    code, out, err = run(
+        capsys, data, "--topic", "tiny-indexed", "--now", NOW, "--set=retention.ms=-1",
+        "--set=retention.bytes=4000",
+    )  # fmt: skip
+    assert code == CLEAN
+    lines = out.splitlines()
+    assert lines[0].split()[:4] == ["PARTITION", "SEGMENT", "END", "SIZE"]
+    assert "delete (retention.bytes)" in lines[1]
+    assert "keep" in lines[2]
+    assert "segment 38 before it stays" in lines[3]
+    assert err.startswith("1 segment (3.8 KiB) would go, 2 (4.1 KiB) stay, in 1 partition")
+
+
+def test_a_directory_that_is_to_be_deleted_is_told_and_left_out_of_a_copy(capsys, data, tmp_path):
+    (marked,) = [each for each in data.iterdir() if each.name.endswith("-delete")]
+    found = rows(capsys, data, "--set=retention.ms=-1", "--output", tmp_path / "out")
+    (note,) = [row["note"] for row in found if row["path"] == str(marked)]
+    assert note == "the whole directory goes: its replica was deleted"
+    assert not (tmp_path / "out" / marked.name).exists()
+    assert (tmp_path / "out" / "__cluster_metadata-0").is_dir()
+
+
+def test_without_a_high_watermark_nothing_may_go(capsys, data):
+    (data / "replication-offset-checkpoint").write_text("0\n0\n")
+    found = rows(capsys, data, "--topic", "tiny.segments", "--set=retention.bytes=0")
+    assert deleted(found, "tiny.segments") == []
+    assert "--high-watermark" in found[-1]["note"]
+    found = rows(
+        capsys, data, "--topic", "tiny.segments", "--set=retention.bytes=0", "--high-watermark", 9
+    )
+    assert deleted(found, "tiny.segments") == [4, 6]
+
+
+def test_tiered_storage_is_refused_for_its_topics_alone(capsys, data):
+    code, out, err = run(
+        capsys, data, "--topic", "tiny*", "--set=topic.tiny.segments.remote.storage.enable=true"
+    )
+    assert code == COULD_NOT_RUN
+    assert "tiny.segments-0: remote.storage.enable=true" in err
+    assert "tiny-indexed-0" in out
+
+
+# --------------------------------------------------------------------------------- in place
+
+
+def test_in_place_ends_as_a_copy_does(capsys, data, tmp_path):
+    options = [data, "--topic", "tiny*", "--set=retention.bytes=3000", "--now", NOW]
+    run(capsys, *options, "--output", tmp_path / "out")
+    code, _, err = run(capsys, *options, "--in-place")
+    assert code == CLEAN
+    assert "segments" in err
+    for name in ("tiny.segments-0", "tiny-indexed-0"):
+        assert contents(data / name) == contents(tmp_path / "out" / name)
+    assert not (data / ".lock").exists()
+    found = rows(capsys, *options)
+    assert [row for row in found if row.get("is_deleted")] == []
+
+
+def test_in_place_is_refused_while_a_broker_lives(capsys, data):
+    (data / ".lock").write_bytes(b"")
+    before = tree(data)
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
+    hold += "print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(data / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        code, _, err = run(capsys, data, "--set=retention.bytes=0", "--in-place")
+    finally:
+        holder.communicate()
+    assert code == COULD_NOT_RUN
+    assert "expected no live broker" in err
+    assert tree(data) == before
+    with (data / ".lock").open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+# ------------------------------------------------------------------------------------ trouble
+
+
+def test_output_inside_the_evidence_is_refused(capsys, data):
+    before = tree(data)
+    code, _, err = run(capsys, data / "tiny.segments-0", "--output", data / "out")
+    assert code == COULD_NOT_RUN
+    assert "outside the evidence" in err
+    assert tree(data) == before
+
+
+def test_a_copy_that_does_not_fit_leaves_nothing(capsys, data, tmp_path, monkeypatch):
+    def full(self, directory):
+        (Path(directory) / "half").write_bytes(b"abc")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(directory))
+
+    monkeypatch.setattr(OverlayFiles, "write_to", full)
+    code, _, err = run(capsys, data, "--topic", "tiny*", "--output", tmp_path / "out")
+    assert code == COULD_NOT_RUN
+    assert "No space left on device" in err
+    assert "would not be whole" in err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
+
+
+def test_ctrl_c_leaves_nothing(capsys, data, tmp_path, monkeypatch):
+    def interrupt(self, directory):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OverlayFiles, "write_to", interrupt)
+    code, _, _ = run(capsys, data, "--topic", "tiny*", "--output", tmp_path / "out")
+    assert code == INTERRUPTED
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
+
+
+def test_a_partition_that_cannot_be_retained_keeps_the_copy_from_being_written(
+    capsys, data, tmp_path
+):
+    shutil.rmtree(data / "tiny-indexed-0")
+    (data / "tiny-indexed-0").mkdir()
+    code, out, err = run(capsys, data, "--topic", "tiny*", "--output", tmp_path / "out")
+    assert code == COULD_NOT_RUN
+    assert "found no segment" in err
+    assert "tiny.segments-0" in out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([], "no PATH given"),
+        (["{data}", "--high-watermark", "7"], "an offset is of one partition"),
+        (["{data}", "--high-watermark", "last"], "expected an offset, or `end`"),
+        (["{data}", "--set=retention.msec=1"], "did you mean retention.ms"),
+        (["{data}", "--set=retention.ms=soon"], "retention.ms"),
+        (["{data}", "--output", "x", "--in-place"], "not allowed with"),
+        (["{data}/meta.properties"], "found a file"),
+        (["{data}", "--config", "{data}/nowhere"], "nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_line(capsys, data, arguments, problem):
+    code, _, err = run(capsys, *(each.format(data=data) for each in arguments))
+    assert code == USAGE
+    assert problem in err.splitlines()[0]
+
+
+def test_a_path_that_is_not_there_could_not_be_read(capsys, tmp_path):
+    code, _, err = run(capsys, tmp_path / "nowhere")
+    assert code == COULD_NOT_RUN
+    assert "No such file" in err
+
+
+def test_the_verb_is_known(capsys):
+    assert cli.main(["retain", "--help"]) == CLEAN
+    assert "--high-watermark" in capsys.readouterr().out
