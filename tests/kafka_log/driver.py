@@ -4,6 +4,7 @@ Exceptions become Kafka's class names, so that a refusal can be compared like an
 """
 
 import base64
+import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from kafka_log.append_origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
 from kafka_log.fetch_data import FetchDataInfo
-from kafka_log.files import DiskFiles, Files
+from kafka_log.files import Files
 from kafka_log.log import FetchIsolation, PartitionLog
 from kafka_log.producer_entry import ProducerStateEntry
 from kafka_log.producer_state import SENTINEL
@@ -330,11 +331,14 @@ def _segment(segment: LogSegment) -> dict[str, int]:
 
 def files_of(directory: Path) -> dict[str, Any]:
     """Each file as the oracle tells it: size and digest; of a snapshot its rows, as a set."""
-    return {
-        path.name: told_file(path.name, path.read_bytes())
-        for path in directory.iterdir()
-        if path.is_file()
-    }
+    told = {}
+    for name in os.listdir(directory):  # noqa: PTH208  # after every step: a Path each is too slow
+        fd = os.open(f"{directory}/{name}", os.O_RDONLY)
+        try:
+            told[name] = told_file(name, os.read(fd, 1 << 30))
+        finally:
+            os.close(fd)
+    return told
 
 
 def told_file(name: str, data: bytes) -> Any:

@@ -68,7 +68,9 @@ final class LogSessions {
             logs.close(Json.text(arguments, "close", "clean"));
             logStartOffset = logs.log().logStartOffset();
             recoveryPoint = logs.log().recoveryPoint();
-            told.set("closed", Json.object().put("recovery_point", recoveryPoint).set("files", changedFiles()));
+            ObjectNode closed = told.putObject("closed");
+            closed.put("log_start_offset", logStartOffset).put("recovery_point", recoveryPoint);
+            closed.set("files", changedFiles());
         }
         return told;
     }
