@@ -30,6 +30,7 @@ _UP_TO_LAST_OFFSET_DELTA = 27
 SMALLEST_MESSAGE = 14
 _INT32_MAX = 2**31 - 1
 _LOG_APPEND_TIME = 0x08
+_CODECS = tuple(Codec)  # by number
 
 _ENTRY = struct.Struct(">qi")
 _INT32 = struct.Struct(">i")
@@ -294,9 +295,9 @@ AppendedBatch: TypeAlias = DefaultBatch | LegacyBatch
 
 def codec_of(attributes: int) -> Codec:
     number = attributes & CODEC_MASK
-    if number > Codec.ZSTD:
+    if number >= len(_CODECS):
         _unforeseen(f"compression codec {number}")
-    return Codec(number)
+    return _CODECS[number]
 
 
 def iter_appended(records: Buffer) -> Iterator[AppendedBatch]:

@@ -70,7 +70,16 @@ class RecordRows:
         self._size_in_bytes = size_in_bytes
 
     def summary(self) -> RecordSummary:
-        return _summarize(self.briefs(), self._size_in_bytes)
+        records = self._records
+        timestamps = [record.timestamp for record in records] or [NO_TIMESTAMP]
+        return RecordSummary(
+            len(records),
+            self._size_in_bytes,
+            min(timestamps),
+            max(timestamps),
+            None in [record.key for record in records],
+            [record.offset for record in records] == list(range(len(records))),
+        )
 
     def briefs(self) -> list[RecordBrief]:
         return [
@@ -127,7 +136,16 @@ class PartialRecords:
         self._size_in_bytes = size_in_bytes
 
     def summary(self) -> RecordSummary:
-        return _summarize(self._briefs, self._size_in_bytes)
+        briefs = self._briefs
+        timestamps = [brief.timestamp for brief in briefs]
+        return RecordSummary(
+            len(briefs),
+            self._size_in_bytes,
+            min(timestamps),
+            max(timestamps),
+            not all(brief.has_key for brief in briefs),
+            [brief.offset for brief in briefs] == list(range(len(briefs))),
+        )
 
     def briefs(self) -> list[RecordBrief]:
         return self._briefs
@@ -137,18 +155,6 @@ class PartialRecords:
 
 
 Records: TypeAlias = RecordRows | RecordColumns | PartialRecords
-
-
-def _summarize(briefs: list[RecordBrief], size_in_bytes: int) -> RecordSummary:
-    timestamps = [brief.timestamp for brief in briefs] or [NO_TIMESTAMP]
-    return RecordSummary(
-        len(briefs),
-        size_in_bytes,
-        min(timestamps),
-        max(timestamps),
-        not all(brief.has_key for brief in briefs),
-        all(brief.offset == index for index, brief in enumerate(briefs)),
-    )
 
 
 def decode_appended(

@@ -39,7 +39,9 @@ class RecordRules:
     def __init__(self, config: LogConfig, now_ms: int) -> None:
         self.now_ms = now_ms
         self.is_append_time = config.message_timestamp_type == "LogAppendTime"
-        self.timestamp_type = TimestampType(int(self.is_append_time))
+        self.timestamp_type = (
+            TimestampType.LOG_APPEND_TIME if self.is_append_time else TimestampType.CREATE_TIME
+        )
         self._compact = config.compact
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms

@@ -10,12 +10,14 @@ ByteBufferLegacyRecordBatch.
 
 import struct
 
-from kafka_format.batch import HEADER_SIZE, assemble, attributes_of
+from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble, attributes_of
 from kafka_format.checksum import crc32
 from kafka_format.record import TimestampType, wrap_int64
 from kafka_log.appended_batches import DefaultBatch, LegacyBatch
 
 _OFFSET = struct.Struct(">q")
+_EPOCH = struct.Struct(">i")
+_EPOCH_AT = 12
 _CRC = struct.Struct(">I")
 _ATTRIBUTES_AND_TIMESTAMP = struct.Struct(">Bq")
 _CRC_AT, _MAGIC_AT, _ATTRIBUTES_AT = 12, 16, 17
@@ -31,14 +33,12 @@ def stamp_batch(
 ) -> bytes:
     """The batch as bytes; without a leader epoch it keeps its own."""
     header = batch.header
-    payload = batch.raw[HEADER_SIZE:]
-    epoch = header.partition_leader_epoch
+    head, payload = bytearray(batch.raw[:HEADER_SIZE]), batch.raw[HEADER_SIZE:]
+    _OFFSET.pack_into(head, 0, wrap_int64(last_offset - header.last_offset_delta))
     if partition_leader_epoch is not None:
-        epoch = partition_leader_epoch
-    base_offset = wrap_int64(last_offset - header.last_offset_delta)
-    stamped = header._replace(base_offset=base_offset, partition_leader_epoch=epoch)
+        _EPOCH.pack_into(head, _EPOCH_AT, partition_leader_epoch)
     if header.timestamp_type is timestamp_type and header.max_timestamp == max_timestamp:
-        return b"".join((stamped.pack(), payload))
+        return b"".join((head, payload))
     attributes = attributes_of(
         batch.codec,
         timestamp_type,
@@ -46,6 +46,7 @@ def stamp_batch(
         is_control=header.is_control,
         has_delete_horizon=header.has_delete_horizon,
     )
+    stamped = BatchHeader.unpack(head)
     return assemble(stamped._replace(attributes=attributes, max_timestamp=max_timestamp), payload)
 
 

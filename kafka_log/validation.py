@@ -126,7 +126,7 @@ def validate_messages_and_assign_offsets(
     ).validate()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _Validator:
     batches: tuple[AppendedBatch, ...]
     offset: int
@@ -320,11 +320,9 @@ def _validate_client_batch(batch: DefaultBatch) -> None:
     """Producers write whole batches: no gaps, no control records, sequences with producer ids."""
     header = batch.header
     count = header.last_offset_delta + 1
-    offsets = f"offsets {header.base_offset} to {header.last_offset}"
-    if count <= 0:
-        raise InvalidRecordError(f"batch with {offsets}")
-    if header.record_count <= 0 or header.record_count != count:
-        raise InvalidRecordError(f"batch with {offsets} and {header.record_count} records")
+    if count <= 0 or count != header.record_count:
+        found = f"offsets {header.base_offset} to {header.last_offset}"
+        raise InvalidRecordError(f"batch with {found} and {header.record_count} records")
     if header.is_control:
         raise InvalidRecordError("a control batch from a client")
     if header.producer_id > NO_PRODUCER_ID and header.base_sequence < 0:
