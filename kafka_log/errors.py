@@ -130,7 +130,14 @@ class InvalidOffsetError(LogError):
     """An offset index entry that does not increase."""
 
 
-class IndexFullError(LogError):
+class IllegalArgumentError(LogError, ValueError):
+    """Kafka's IllegalArgumentException: a call that no log of one broker's making leads to.
+
+    Damage may: a broker that loads such a log fails.
+    """
+
+
+class IndexFullError(IllegalArgumentError):
     """An index entry for which there is no slot; a segment is rolled before that happens."""
 
 
@@ -148,13 +155,6 @@ class SegmentOffsetOverflowError(LogError):
     def __init__(self, message: str, segment: LogSegment) -> None:
         super().__init__(message)
         self.segment = segment
-
-
-class IllegalArgumentError(LogError, ValueError):
-    """Kafka's IllegalArgumentException: a call that no log of one broker's making leads to.
-
-    Damage may: a broker that loads such a log fails.
-    """
 
 
 class IllegalControlRecordError(IllegalArgumentError):

@@ -18,7 +18,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import CorruptError, Location, TruncatedError
 from kafka_format.log_file import LogFile
 from kafka_format.record import wrap_int64
-from kafka_log.errors import LogError
+from kafka_log.errors import IllegalArgumentError, LogError
 
 if TYPE_CHECKING:
     import io
@@ -220,7 +220,9 @@ class FileRecords:
     def append(self, data: Buffer) -> int:
         size = len(data)
         if size > INT32_MAX - self.size:
-            raise ValueError(f"{self.path}: found {self.size} bytes, expected room for {size} more")
+            raise IllegalArgumentError(
+                f"{self.path}: found {self.size} bytes, expected room for {size} more"
+            )
         self.file.write_at(self.size, data)
         self.size += size
         return size
@@ -269,6 +271,10 @@ class FileRecords:
     def batches_from(self, position: int, end: int | None = None) -> Iterator[FileBatch]:
         """Batches from a position at which one begins, up to `end` or the end of what counts."""
         end = self.size if end is None else end
+        if position < 0:  # says a damaged index
+            raise IllegalArgumentError(
+                f"{self.path}: found position {position}, expected 0 or more"
+            )
         chunk, base = b"", position
         while position < end - UP_TO_MAGIC:
             at = position - base
@@ -293,7 +299,9 @@ class FileRecords:
     def slice(self, position: int, size: int) -> FileSlice:
         """At most `size` bytes from `position` on."""
         if position > self.size or position < 0 or size < 0:
-            raise ValueError(f"{self.path}: found {self.size} bytes, expected {size} at {position}")
+            raise IllegalArgumentError(
+                f"{self.path}: found {self.size} bytes, expected {size} at {position}"
+            )
         return FileSlice(self, position, min(size, self.size - position))
 
     def search_for_offset_from_position(

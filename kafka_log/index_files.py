@@ -11,7 +11,7 @@ index that exists when it is opened is full of entries to its end, zeros too. Al
 disk after a crash, so all of that is done here.
 
 Mirrors AbstractIndex, OffsetIndex, TimeIndex, TransactionIndex and LazyIndex of
-org.apache.kafka.storage.internals.log. Kafka's IllegalArgumentException is ValueError.
+org.apache.kafka.storage.internals.log.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from kafka_format.errors import Location, UnsupportedError
 from kafka_format.transaction_index import VERSION, AbortedTransaction
 from kafka_log.errors import (
     CorruptIndexError,
+    IllegalArgumentError,
     IndexFullError,
     IndexOffsetOverflowError,
     InvalidOffsetError,
@@ -79,7 +80,7 @@ class _Index(ABC):
         self._file: File | None = files.open(name, create=True)
         if is_new:
             if max_index_size < self.ENTRY.size:
-                raise ValueError(
+                raise IllegalArgumentError(
                     f"{self.path}: found max index size {max_index_size}, expected "
                     f"at least {self.ENTRY.size}"
                 )
@@ -130,7 +131,7 @@ class _Index(ABC):
         self.length = size
         self.max_entries = size // self.ENTRY.size
         if size < self.size_in_bytes:
-            raise ValueError(
+            raise IllegalArgumentError(
                 f"{self.path}: found {self.entries} entries, expected at most {self.max_entries}"
             )
         return True
@@ -201,10 +202,15 @@ class _Index(ABC):
         self.entries += len(packed) // self.ENTRY.size
         self._read_last_entry()
 
-    def _field(self, slot: int, field: int) -> int:
-        size = self.ENTRY.size
-        value: int = self.ENTRY.unpack(self.file.read_at(slot * size, size))[field]
-        return value
+    def _slot(self, slot: int) -> tuple[int, int]:
+        position, size = slot * self.ENTRY.size, self.ENTRY.size
+        data = self.file.read_at(position, size)
+        if len(data) < size:  # cut behind our back, or by a resize that was refused
+            raise CorruptIndexError(
+                f"{Location(self.path, position)}: found {len(data)} bytes, expected {size}"
+            )
+        first, second = self.ENTRY.unpack(data)
+        return first, second
 
     def _largest_lower_bound(self, target: int, key: Callable[[int], int]) -> int:
         """The slot of the largest entry up to `target`, -1 if there is none.
@@ -272,9 +278,10 @@ class OffsetIndex(_Index):
 
     def entry(self, slot: int) -> OffsetPosition:
         if not 0 <= slot < self.entries:
-            raise ValueError(f"{self.path}: found {self.entries} entries, expected slot {slot}")
-        size = self.ENTRY.size
-        relative, position = self.ENTRY.unpack(self.file.read_at(slot * size, size))
+            raise IllegalArgumentError(
+                f"{self.path}: found {self.entries} entries, expected slot {slot}"
+            )
+        relative, position = self._slot(slot)
         return OffsetPosition(self.base_offset + relative, position)
 
     def lookup(self, target_offset: int) -> OffsetPosition:
@@ -320,10 +327,10 @@ class OffsetIndex(_Index):
         self.last_offset = self.last_entry.offset
 
     def _offset_at(self, slot: int) -> int:
-        return self.base_offset + self._field(slot, 0)
+        return self.base_offset + self._slot(slot)[0]
 
     def _position_at(self, slot: int) -> int:
-        return self._field(slot, 1)
+        return self._slot(slot)[1]
 
 
 class TimeIndex(_Index):
@@ -343,9 +350,10 @@ class TimeIndex(_Index):
 
     def entry(self, slot: int) -> TimestampOffset:
         if not 0 <= slot < self.entries:
-            raise ValueError(f"{self.path}: found {self.entries} entries, expected slot {slot}")
-        size = self.ENTRY.size
-        timestamp, relative = self.ENTRY.unpack(self.file.read_at(slot * size, size))
+            raise IllegalArgumentError(
+                f"{self.path}: found {self.entries} entries, expected slot {slot}"
+            )
+        timestamp, relative = self._slot(slot)
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def lookup(self, target_timestamp: int) -> TimestampOffset:
@@ -408,10 +416,10 @@ class TimeIndex(_Index):
         )
 
     def _timestamp_at(self, slot: int) -> int:
-        return self._field(slot, 0)
+        return self._slot(slot)[0]
 
     def _offset_at(self, slot: int) -> int:
-        return self.base_offset + self._field(slot, 1)
+        return self.base_offset + self._slot(slot)[1]
 
 
 class TxnIndexSearchResult(NamedTuple):
@@ -449,7 +457,7 @@ class TransactionIndex:
 
     def append(self, aborted: AbortedTransaction) -> None:
         if self._last_offset is not None and aborted.last_offset <= self._last_offset:
-            raise ValueError(
+            raise IllegalArgumentError(
                 f"{self.path}: found last offset {aborted.last_offset}, expected more than "
                 f"{self._last_offset}"
             )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from kafka_format.errors import MEMORY, CorruptError, FormatError, Location
 from kafka_format.record import wrap_int64
 from kafka_format.transaction_index import VERSION, AbortedTransaction
-from kafka_log.errors import LogError, SegmentOffsetOverflowError
+from kafka_log.errors import IllegalArgumentError, LogError, SegmentOffsetOverflowError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
 from kafka_log.file_records import (
     HEADER_SIZE,
@@ -311,7 +311,9 @@ class LogSegment:
         smaller. `max_position` None (Kafka's empty Optional): no bytes, only where they are.
         """
         if max_size < 0:
-            raise ValueError(f"{self.log.path}: found max size {max_size}, expected 0 or more")
+            raise IllegalArgumentError(
+                f"{self.log.path}: found max size {max_size}, expected 0 or more"
+            )
         start = self.translate_offset(start_offset)
         if start is None:
             return None
@@ -457,7 +459,7 @@ class LogSegment:
     def close(self) -> None:
         """Note the largest timestamp, if it was ever asked for, trim and close the files."""
         if self._max_timestamp_and_offset is not None:
-            with contextlib.suppress(LogError, ValueError, OSError):
+            with contextlib.suppress(LogError, OSError):
                 self.time_index.maybe_append(*self._max_timestamp_and_offset, skip_full_check=True)
         with contextlib.ExitStack() as stack:  # the last one first
             stack.callback(self.transaction_index.close)
@@ -479,7 +481,9 @@ class LogSegment:
     def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
         for part in self._parts:
             if not part.name.endswith(old_suffix):
-                raise ValueError(f"{part.name}: expected a name that ends in {old_suffix!r}")
+                raise IllegalArgumentError(
+                    f"{part.name}: expected a name that ends in {old_suffix!r}"
+                )
             part.rename_to(part.name.removesuffix(old_suffix) + new_suffix)
 
     def has_suffix(self, suffix: str) -> bool:

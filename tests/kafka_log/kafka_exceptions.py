@@ -7,7 +7,7 @@ from kafka_format.errors import FormatError
 from kafka_log import errors
 
 _OURS: dict[str, tuple[type[BaseException], ...]] = {
-    "IllegalArgumentException": (ValueError, errors.IndexFullError),
+    "IllegalArgumentException": (errors.IllegalArgumentError,),
     "BufferOverflowException": (errors.IndexFullError,),
     "IllegalStateException": (errors.LogError,),
     "InvalidOffsetException": (errors.InvalidOffsetError,),
@@ -22,13 +22,14 @@ _OURS: dict[str, tuple[type[BaseException], ...]] = {
 }
 
 
-def name_of(error: Mapping[str, Any]) -> str:
+def name_of(error: Mapping[str, Any] | None) -> str | None:
     """The class of an exception that the oracle tells of, without its package."""
-    return error["class"].rpartition(".")[2]
+    return None if error is None else error["class"].rpartition(".")[2]
 
 
 def answers_to(ours: BaseException | None, kafkas: Mapping[str, Any] | None) -> bool:
     """Whether both failed in the same way, or neither did."""
-    if ours is None or kafkas is None:
-        return ours is None and kafkas is None
-    return isinstance(ours, _OURS[name_of(kafkas)])
+    name = name_of(kafkas)
+    if ours is None or name is None:
+        return ours is None and name is None
+    return isinstance(ours, _OURS[name])

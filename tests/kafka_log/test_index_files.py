@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_format.errors import UnsupportedError
+from kafka_format.errors import FormatError, UnsupportedError
 from kafka_format.transaction_index import AbortedTransaction
 from kafka_log.crash_points import Crash, CrashingFiles
 from kafka_log.errors import (
@@ -384,7 +384,7 @@ def _compare(ours: _Index, run: dict[str, Any], told: list[dict[str, Any]]) -> N
         answer = None
         try:
             answer = ours.step(step)
-        except (LogError, ValueError, OSError) as problem:
+        except (LogError, FormatError, OSError) as problem:
             error = problem
         where = f"step {place} of {run['path']}: {step}, {error!r}, {kafkas}"
         assert answers_to(error, kafkas.get("error")), where
