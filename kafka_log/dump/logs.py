@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
 from kafka_format.errors import CorruptError, Location
+from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 from kafka_log.dump.output import Output, Report, json_line, printable
@@ -33,6 +34,7 @@ _RECORD_SECONDS = 5e-6
 _BYTE_SECONDS = {"text": 3e-9, "json": 10e-9}
 _LOAD_SECONDS = 1.2
 _SAMPLE = 128 * 1024
+_LEAST_RECORD = 7  # bytes
 _PIECE = 1024 * 1024
 _WALKED = 1000
 
@@ -122,7 +124,7 @@ def _by_columns(
     size = min(file.size, limit)
     if "numba" not in sys.modules:  # else it is loaded, and fast from the start
         size = max(size, together) if limit >= file.size else size
-        if size < _SAMPLE or _row_seconds(log, size, options) < _LOAD_SECONDS:
+        if _row_seconds(log, size, options) < _LOAD_SECONDS:
             return False
     from kafka_format.columnar.compilation import can_compile
 
@@ -136,13 +138,20 @@ def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
         seconds += _BATCH_SECONDS
         position = batch.position + len(batch.raw)
         if options.deep:
-            records = batch.header.record_count if isinstance(batch, RecordBatch) else 1
-            seconds += _RECORD_SECONDS * max(records, 0)
+            seconds += _RECORD_SECONDS * _records_of(batch)
         if options.contents:
             seconds += _BYTE_SECONDS[options.format] * len(batch.raw)
         if position >= _SAMPLE:
             break
     return seconds * size / position
+
+
+def _records_of(batch: AnyBatch) -> int:
+    """As many as it says; where it is not compressed, its bytes tell what cannot be."""
+    if isinstance(batch, LegacyBatch):
+        return 1
+    count = max(batch.header.record_count, 0)
+    return count if batch.header.codec_id else min(count, len(batch.raw) // _LEAST_RECORD)
 
 
 def _dump_rows(

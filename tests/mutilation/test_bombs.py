@@ -1,21 +1,29 @@
 """Lengths and counts that promise gigabytes, and compressed bytes that hold them."""
 
+import dataclasses
 import gzip
+import io
+import os
 import random
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import cramjam
 import lz4.frame
 import pytest
 import zstandard
 
+from jobs import dump as job
 from kafka_format.batch import BatchHeader, assemble
 from kafka_format.columnar.records import RecordScan
 from kafka_format.compression import Codec, decompress
-from kafka_format.errors import FormatError
+from kafka_format.errors import FormatError, MalformedRecordError
 from kafka_format.legacy import LegacyHeader, LegacyMessage, encode_message
 from kafka_format.log_file import LogFile
+from kafka_format.primitives import Buffer
 from tests.mutilation import directories, guard, readers
 from tests.mutilation.bombs import bombs
 
@@ -160,20 +168,169 @@ def test_a_batch_inside_the_limit_is_read_with_a_few_times_its_size() -> None:
     assert record.value == bytes(size)
 
 
-def test_thousands_of_records_in_a_hundred_bytes_cost_a_row_each_and_no_more() -> None:
-    """Seven bytes are the least a record has, a Python tuple of it is some two hundred."""
-    limit = LIMIT // 4
-    count = limit // 7
-    plain = bytes.fromhex("0c000000010100") * count
-    data = batch_of(Codec.ZSTD, zstandard.ZstdCompressor().compress(plain), count=count)
-    assert len(data) < 1000
+# Record bombs. Decompressed bytes are bounded, but seven of them may be a record, which takes two
+# hundred as a Python value, fifty as a row of columns, and five hundred as a line of JSON.
+
+SMALLEST_RECORD = bytes.fromhex("0c000000010100")
+
+
+def record_bomb(plain_size: int, *, last: bytes = b"") -> bytes:
+    """As many records as fit, in some hundred bytes; `last` is what follows them."""
+    count = plain_size // len(SMALLEST_RECORD)
+    plain = SMALLEST_RECORD * count + last
+    return batch_of(
+        Codec.ZSTD, zstandard.ZstdCompressor().compress(plain), count=count + bool(last)
+    )
+
+
+def message_bomb(plain_size: int) -> bytes:
+    """The same of magic 0, whose smallest message has 26 bytes."""
+    message = encode_message(LegacyMessage(LegacyHeader(0, 0, 0, 0, 0, -1), None, None))
+    return wrapper_of(Codec.GZIP, gzip.compress(message * (plain_size // len(message)), mtime=0))
+
+
+def walk_rows(data: bytes, directory: Path) -> int:
     (batch,) = LogFile(data).batches()
-    with guard.memory_limit("rows", 48 * limit / MIB):
-        assert len(batch.records(limit=limit)) == count
-    list(RecordScan(data, decompressed_limit=limit))
-    with guard.memory_limit("columns", 16 * limit / MIB + 6):
-        (columns,) = RecordScan(data, decompressed_limit=limit)
-        assert len(columns) == count
+    return sum(1 for _ in batch.iter_records())
+
+
+def walk_columns(data: bytes, directory: Path) -> int:
+    count = 0
+    for columns in RecordScan(data):
+        assert not columns.damage
+        assert columns.batch[-1] == 0
+        assert columns.sequence[-1] == -1
+        assert columns.record_position[-1] < columns.key_position[-1]
+        assert columns.attributes[-1] == 0
+        count += len(columns)
+    return count
+
+
+def dump(data: bytes, directory: Path, engine: str, *flags: str) -> int:
+    """How many lines; nothing is kept of them."""
+    path = directory / f"{0:020d}.log"
+    path.write_bytes(data)
+    lines = _LineCount()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", io.TextIOWrapper(lines))
+        patch.setattr(sys, "stderr", io.StringIO())
+        options = job._options
+        patch.setattr(
+            job, "_options", lambda words: dataclasses.replace(options(words), engine=engine)
+        )
+        assert job.main([str(path), "--print-data-log", *flags]) == 0
+    return lines.count
+
+
+class _LineCount(io.RawIOBase):
+    count = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer) -> int:
+        self.count += bytes(data).count(b"\n")
+        return len(data)
+
+
+JSON = ("--format", "json")
+# How a bomb is read, how large a one takes some seconds, and what it may cost beyond its bytes.
+READERS: dict[str, tuple[Callable[[bytes, Path], int], int, float]] = {
+    "rows": (walk_rows, MIB, 12),
+    "columns": (walk_columns, 12 * MIB, 32),
+    "text by rows": (lambda *to: dump(*to, "rows"), MIB // 2, 12),
+    "JSON by rows": (lambda *to: dump(*to, "rows", *JSON), MIB // 2, 12),
+    "text by columns": (lambda *to: dump(*to, "columns"), 12 * MIB, 64),
+    "JSON by columns": (lambda *to: dump(*to, "columns", *JSON), 12 * MIB, 64),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_record_bomb_costs_its_bytes_and_a_fixed_number_of_rows(
+    name: str, times: int, tmp_path: Path
+) -> None:
+    """At the default limit. A list of these records would be 30 times their bytes, columns 6."""
+    read, size, fixed = READERS[name]
+    data = record_bomb(times * size)
+    assert len(data) < 5000
+    read(record_bomb(MIB // 4), tmp_path)  # codecs are loaded and kernels compiled
+    with guard.resident_limit(name, 1.25 * times * size / MIB + fixed), guard.watchdog(300):
+        count = read(data, tmp_path)
+    records = times * size // len(SMALLEST_RECORD)
+    assert records <= count <= records + 3  # a dump has a line before and behind them
+
+
+@pytest.mark.parametrize(
+    ("read", "size", "fixed"),
+    [
+        pytest.param(walk_rows, 2 * MIB, 16, id="rows"),
+        pytest.param(walk_columns, 12 * MIB, 32, id="columns"),
+        pytest.param(lambda *to: dump(*to, "rows", *JSON), 2 * MIB, 16, id="JSON by rows"),
+    ],
+)
+def test_a_bomb_of_legacy_messages_costs_no_more(
+    read: Callable[[bytes, Path], int], size: int, fixed: float, tmp_path: Path
+) -> None:
+    read(message_bomb(MIB // 4), tmp_path)
+    with guard.resident_limit("messages", 1.25 * size / MIB + fixed), guard.watchdog(300):
+        assert size // 26 <= read(message_bomb(size), tmp_path) <= size // 26 + 3
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        (b"\0", "at 1048572: the end of the records in record 149796 of 149797"),
+        (SMALLEST_RECORD[:-1], "at 1048572: record of 6 bytes"),
+        (SMALLEST_RECORD[:-1] + b"\1", "at 1048578: -1 headers"),
+        (SMALLEST_RECORD + b"?", "at 1048579: 1 bytes after record 149796"),
+    ],
+)
+def test_a_record_bomb_that_is_damaged_at_its_end_gives_no_record(last: bytes, found: str) -> None:
+    """Whole or not at all; in the same words by rows and by columns."""
+    data = record_bomb(MIB, last=last)
+    (batch,) = LogFile(data, path="a.log").batches()
+    with (
+        guard.resident_limit("damaged", 1.25 + 12),
+        pytest.raises(MalformedRecordError) as caught,
+    ):
+        batch.iter_records()
+    (columns,) = RecordScan(data, path="a.log", piece_rows=50_000)
+    assert len(columns) == 0
+    assert str(columns.damage[0].error) == str(caught.value)
+    assert caught.value.location == ("a.log", 61)
+    assert caught.value.found == f"in the decompressed records, {found}"
+
+
+def test_uncompiled_columns_are_bounded_too() -> None:
+    """A smaller one, since this is slow: the rows of a piece are what is held."""
+    data = record_bomb(MIB // 8)
+    scan = RecordScan(data, piece_rows=2048, compiled=False)
+    lengths = [columns.longs.shape[1] for columns in scan]
+    assert sum(lengths) == MIB // 8 // 7
+    assert max(lengths) == 2048
+
+
+@pytest.mark.parametrize("numba", ["0", "1"])
+def test_the_command_itself_dumps_a_bomb_in_bounded_memory(tmp_path: Path, numba: str) -> None:
+    """Started anew, with and without compiled code; what the imports cost is what `--help` does."""
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(record_bomb(2 * MIB))
+    words = [sys.executable, "-m", "jobs.cli", "dump"]
+    environment = os.environ | {"KAFKA_FORENSICS_NUMBA": numba}
+    least = _peak_of([*words, "--help"], environment)
+    grown = _peak_of([*words, "--deep-iteration", str(path)], environment) - least
+    compiled_code = 200 if numba == "1" else 0
+    assert grown < 1.25 * 2 + 24 + compiled_code
+
+
+def _peak_of(words: list[str], environment: dict[str, str]) -> float:
+    """MiB that a process held at most."""
+    with subprocess.Popen(words, stdout=subprocess.DEVNULL, env=environment) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return usage.ru_maxrss / 1024
 
 
 def _by_rows(data: bytes) -> FormatError | None:
