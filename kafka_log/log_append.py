@@ -129,7 +129,7 @@ def _unexpected_offset(
 
 def _assign_epochs(log: PartitionLog, records: Buffer) -> None:
     cache = log.leader_epoch_cache
-    last_epoch = None
+    last_epoch, last_base = None, -1
     for position, _ in _iter_positions(records):
         base_offset, _, epoch, magic = _PREFIX.unpack_from(records, position)
         if magic < 2:
@@ -137,9 +137,9 @@ def _assign_epochs(log: PartitionLog, records: Buffer) -> None:
             # watermark again.
             if cache.non_empty:
                 cache.clear_and_flush()
-        elif epoch != last_epoch:
+        elif epoch != last_epoch or base_offset < last_base:
             cache.assign(epoch, base_offset)
-            last_epoch = epoch
+            last_epoch, last_base = epoch, base_offset
 
 
 def _maybe_roll(log: PartitionLog, messages_size: int, info: LogAppendInfo) -> LogSegment:

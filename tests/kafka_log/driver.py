@@ -74,11 +74,11 @@ class Session:
     def __init__(self, files: Files, arguments: Mapping[str, Any]) -> None:
         self.clock = FixedClock(arguments.get("time", 0))
         self.scheduler = Scheduler(self.clock)
-        self.config = log_config(arguments)
+        self.arguments = dict(arguments)
         topic_id = arguments.get("topic_id")
         self.log = PartitionLog.open(
             files,
-            self.config,
+            log_config(arguments),
             self.clock,
             self.scheduler,
             log_start_offset=arguments["log_start_offset"],
@@ -187,6 +187,9 @@ class Session:
             supports_epoch_bump=step.get("supports_epoch_bump", False),
         )
         return {"needed": guard is not SENTINEL}
+
+    def _update_config(self, step: Mapping[str, Any]) -> None:
+        self.log.update_config(log_config(self.arguments | {"config": step["config"]}))
 
     def _read(self, step: Mapping[str, Any]) -> dict[str, Any]:
         found: FetchDataInfo = self.log.read(

@@ -66,6 +66,7 @@ class _Drawing:
             for i, version in enumerate((0, 0, 1, 1, 2))
         ]
         self.config = _draw_config(self.random)
+        self.verifies = seed % 4 == 3
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
@@ -128,7 +129,7 @@ def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
         "topic_id": TOPIC_ID,
         "producer_id_expiration_ms": 1_800_000,
         "max_transaction_timeout_ms": 60_000,
-        "transaction_verification": False,
+        "transaction_verification": drawing.verifies,
         "steps": [],
     }
     for maker in drawing.random.choices(makers, weights, k=steps):
@@ -247,6 +248,7 @@ def _legacy(drawing: _Drawing) -> dict[str, Any]:
     """Old magics: kept where the log is still of that version, else converted by the leader."""
     rng = drawing.random
     magic = rng.choice((0, 1))
+    # Not snappy: what a leader compresses anew with it is not always the bytes of Kafka's library.
     codec = rng.choice((Codec.NONE, Codec.GZIP, Codec.LZ4))
     data = encode_legacy_batch(_draw_records(drawing, magic=magic), magic=magic, codec=codec)
     version = {"record_version": rng.choice((0, 1, 1))} if drawing.is_legacy else {}
@@ -267,7 +269,22 @@ def _idempotent(drawing: _Drawing) -> dict[str, Any]:
         return _append(drawing, _encode(drawing, fenced))
     data = _encode(drawing, producer)
     producer.sent = [*producer.sent[-6:], data]
-    return _append(drawing, data)
+    # The guard is there if a verification was begun; without one the log may insist on it.
+    guard = {"verified": producer.producer_id} if drawing.verifies and drawing.chance(0.9) else {}
+    return _append(drawing, data, **guard)
+
+
+def _start_verification(drawing: _Drawing) -> dict[str, Any]:
+    if not drawing.verifies:
+        return _idempotent(drawing)
+    producer = drawing.random.choice(drawing.producers[2:])
+    return {
+        "do": "start_verification",
+        "producer_id": producer.producer_id,
+        "producer_epoch": max(0, producer.epoch - (1 if drawing.chance(0.1) else 0)),
+        "sequence": producer.next_sequence + drawing.random.choice((0, 0, 0, 1)),
+        "supports_epoch_bump": producer.transaction_version == 2,
+    }
 
 
 def _marker(drawing: _Drawing) -> dict[str, Any]:
@@ -301,6 +318,10 @@ def _spoiled(drawing: _Drawing) -> dict[str, Any]:
 def _follower(drawing: _Drawing) -> dict[str, Any]:
     """A chunk as a fetch from the leader gives it: batches of any producer, gaps between them."""
     rng = drawing.random
+    if drawing.is_legacy and drawing.chance(0.5):
+        records = _draw_records(drawing, magic=1)
+        chunk = encode_legacy_batch(records, magic=1, codec=rng.choice((Codec.NONE, Codec.GZIP)))
+        return _append(drawing, chunk, origin="REPLICATION", at_end=rng.choice((0, 0, 0, 5, -1)))
     chunk, next_offset = b"", 0
     for _ in range(rng.choice((1, 2, 4))):
         base_offset = next_offset + (rng.randrange(4) if drawing.chance(0.2) else 0)
@@ -311,7 +332,7 @@ def _follower(drawing: _Drawing) -> dict[str, Any]:
         chunk += batch
     if drawing.chance(0.05):
         chunk = chunk[: -rng.randrange(1, 20)]
-    at_end = rng.choice((-2, 1, 30)) if drawing.chance(0.08) else 0
+    at_end = rng.choice((-2, 1, 30, 30, 3_000_000_000)) if drawing.chance(0.08) else 0
     step = _append(drawing, chunk, origin="REPLICATION", at_end=at_end)
     if drawing.chance(0.05):
         step["leader_epoch"] -= 1  # a replica that does not know of the newest leader yet
@@ -334,6 +355,18 @@ def _follower_batch(drawing: _Drawing, base_offset: int) -> bytes:
     if drawing.chance(0.05):
         batch = encode_empty_batch(decode_batch(batch).header)  # as the cleaner leaves it
     return struct.pack(">q", base_offset) + batch[8:]
+
+
+def _raft_leader(drawing: _Drawing) -> dict[str, Any]:
+    """Of the metadata log's leader: offsets and epoch are in the batch already."""
+    epoch = drawing.leader_epoch + (1 if drawing.chance(0.1) else 0)
+    data = _encode(drawing, None, partition_leader_epoch=epoch)
+    return _append(drawing, data, origin="RAFT_LEADER", at_end=0)
+
+
+def _update_config(drawing: _Drawing) -> dict[str, Any]:
+    drawing.config = _draw_config(drawing.random)
+    return {"do": "update_config", "config": drawing.config}
 
 
 def _truncate(drawing: _Drawing) -> dict[str, Any]:
@@ -400,6 +433,7 @@ def _just(do: str) -> Callable[[_Drawing], dict[str, Any]]:
 _STEPS: tuple[tuple[Callable[[_Drawing], dict[str, Any]], float], ...] = (
     (_plain, 14),
     (_idempotent, 24),
+    (_start_verification, 8),
     (_marker, 10),
     (_follower, 10),
     (_legacy, 1.5),
@@ -409,6 +443,8 @@ _STEPS: tuple[tuple[Callable[[_Drawing], dict[str, Any]], float], ...] = (
     (_offset_for_timestamp, 4),
     (_end_offset_for_epoch, 1),
     (_assign_epoch, 1),
+    (_raft_leader, 1),
+    (_update_config, 0.3),
     (_truncate, 1.5),
     (_truncate_below, 0.2),
     (_truncate_fully, 0.3),

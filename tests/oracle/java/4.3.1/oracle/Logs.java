@@ -199,6 +199,9 @@ final class Logs implements AutoCloseable {
                     step.get("producer_id").longValue(), Json.integer(step, "sequence", 0),
                     Json.small(step, "producer_epoch", 0), Json.flag(step, "supports_epoch_bump", false))
                     != VerificationGuard.SENTINEL);
+            case "update_config":
+                log.updateConfig(config(step.get("config")));
+                return NullNode.instance;
             case "late_transaction":
                 return Json.object().put("late", log.hasLateTransaction(time.milliseconds()));
             case "truncate_fully_and_start_at":
