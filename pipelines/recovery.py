@@ -82,7 +82,10 @@ def _recover_in_place(task: PartitionTask, planned: PartitionPlan) -> None:
         recovery_point=planned.recovery_point,
         clock=FixedClock(task.now_ms),
     )
+    for segment in loaded.segments.values():
+        segment.flush()
     _close(loaded)
+    loaded.files.sync_directory()
 
 
 # ------------------------------------------------------------------------------- what is lost
@@ -161,13 +164,16 @@ def _partition_row(
 
 
 def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
-    """What a broker writes once it has started; nothing of directories it does not serve."""
+    """What a broker writes that starts and stops: all is flushed, so nothing needs checking again.
+
+    Nothing of directories that it does not serve.
+    """
     served = (Fate.CURRENT.value, Fate.FUTURE.value, Fate.PROMOTED.value)
     if row["fate"] not in served or row["log_end_offset"] is None:
         return {}
     place, start, end = (task.topic, task.partition), row["log_start_offset"], row["log_end_offset"]
     changes: CheckpointChanges = {
-        FileKind.RECOVERY_POINT_CHECKPOINT: {place: row["new_recovery_point"]},
+        FileKind.RECOVERY_POINT_CHECKPOINT: {place: end},
         FileKind.LOG_START_OFFSET_CHECKPOINT: {
             place: start if start > row["first_base_offset"] else None
         },

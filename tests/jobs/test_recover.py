@@ -1,0 +1,242 @@
+"""`recover` on real brokers' directories: a copy is what Kafka's own loader leaves."""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs import cli, recover
+from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from kafka_format.producer_snapshot import read_producer_snapshot
+from kafka_log import overlay_files
+from tests import golden
+
+NOW = 1_794_820_000_000
+LOG = "00000000000000000005.log"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A log dir of a killed broker, one's own."""
+    (log_dir,) = golden.log_dirs(golden.unpack("unclean-4.3.1", tmp_path))
+    return log_dir.rename(tmp_path / "data")
+
+
+def run(capsys, *arguments):
+    code = recover.main([str(each) for each in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def rows(capsys, *arguments, expect=CLEAN):
+    code, out, err = run(capsys, *arguments, "--format", "json", "--now", NOW)
+    assert code == expect, err
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def partition_row(found, name):
+    (row,) = [r for r in found if r["kind"] == "partition" and Path(r["path"]).name == name]
+    return row
+
+
+def tree(directory):
+    return {
+        str(path.relative_to(directory)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def contents(directory):
+    """Files by name; snapshots as sets, for Kafka writes them in the order of a hash map."""
+    return {
+        path.name: sorted(read_producer_snapshot(path).entries.tolist())
+        if path.suffix == ".snapshot"
+        else path.read_bytes()
+        for path in directory.iterdir()
+    }
+
+
+# ----------------------------------------------------------------------------- against Kafka
+
+
+@pytest.mark.parametrize("pack", ["unclean-4.3.1", "clean-3.9.1"])
+def test_a_recovered_copy_is_what_kafka_s_loader_leaves(oracle, capsys, tmp_path, pack):
+    (source,) = golden.log_dirs(golden.shared(pack))
+    found = rows(capsys, source, "--output", tmp_path / "out")
+    points = dict(checkpoint(source / "recovery-point-offset-checkpoint"))
+    starts = dict(checkpoint(source / "log-start-offset-checkpoint"))
+    seen = 0
+    for ours in sorted(each for each in (tmp_path / "out").iterdir() if each.is_dir()):
+        topic, _, partition = ours.name.rpartition("-")
+        if topic == "__cluster_metadata":
+            continue
+        kafka = oracle.open_log(
+            source / ours.name,
+            tmp_path / "kafka",
+            high_watermark=False,
+            clean_shutdown=pack.startswith("clean"),
+            recovery_point=points.get((topic, partition), 0),
+            log_start_offset=starts.get((topic, partition), 0),
+            time=NOW,
+            producer_id_expiration_ms=86_400_000,
+            steps=[{"do": "run_pending"}],
+        )
+        assert contents(ours) == contents(tmp_path / "kafka" / ours.name), ours.name
+        row = partition_row(found, ours.name)
+        for name in ("log_start_offset", "log_end_offset"):
+            assert row[name] == kafka["state"][name], ours.name
+        seen += 1
+    assert seen > 10
+    ends = {
+        (row["topic"], str(row["partition"])): row["log_end_offset"]
+        for row in found
+        if row["kind"] == "partition" and row["fate"] == "current"
+    }
+    if pack.startswith("unclean"):
+        assert dict(checkpoint(tmp_path / "out" / "recovery-point-offset-checkpoint")) == ends
+
+
+def checkpoint(path):
+    for line in path.read_text().splitlines()[2:]:
+        topic, partition, offset = line.split()
+        yield (topic, partition), int(offset)
+
+
+def test_in_place_ends_as_a_copy_does(capsys, data, tmp_path):
+    rows(capsys, data, "--output", tmp_path / "out")
+    code, _, _ = run(capsys, data, "--in-place", "--now", NOW)
+    assert code == CLEAN
+    for each in (tmp_path / "out").iterdir():
+        if each.is_dir():
+            assert contents(data / each.name) == contents(each), each.name
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        assert sorted(checkpoint(data / name)) == sorted(checkpoint(tmp_path / "out" / name))
+
+
+# -------------------------------------------------------------------------------- what is lost
+
+
+def test_a_sound_directory_loses_nothing_and_is_left_alone(capsys, data):
+    before = tree(data)
+    code, out, err = run(capsys, data)
+    assert code == CLEAN
+    assert "missing: every log is recovered" in out
+    assert err.startswith("no data is lost")
+    assert tree(data) == before
+
+
+def test_a_torn_batch_is_cut_and_counts_as_lost(oracle, capsys, data):
+    log = data / "transactions-0" / LOG
+    size = log.stat().st_size
+    last = oracle.read_batches(log, records=False)["batches"][-1]
+    os.truncate(log, size - 10)
+    found = rows(capsys, data, expect=FINDINGS)
+    (cut,) = [
+        row
+        for row in found
+        if row["kind"] == "file" and row["file"] == LOG and row["topic"] == "transactions"
+        and row["partition"] == 0
+    ]  # fmt: skip
+    assert cut["action"] == "truncated"
+    assert (cut["size_before"], cut["size_after"]) == (size - 10, cut["position"])
+    row = partition_row(found, "transactions-0")
+    assert row["log_end_offset"] == last["base_offset"]
+    assert row["lost_bytes"] == last["size_in_bytes"] - 10
+
+
+def test_zeros_of_a_preallocated_log_are_no_loss(capsys, data):
+    log = data / "transactions-0" / LOG
+    os.truncate(log, log.stat().st_size + 100_000)
+    found = rows(capsys, data, "--topic", "transactions")
+    row = partition_row(found, "transactions-0")
+    assert (row["lost_bytes"], row["log_end_offset"]) == (0, 52)
+
+
+def test_segments_behind_damage_are_lost_as_a_whole(capsys, data):
+    directory = data / "rolled-by.time-0"
+    log = directory / "00000000000000000009.log"
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    behind = [directory / f"{base:020d}.log" for base in (12, 15)]
+    lost = len(content) + sum(each.stat().st_size for each in behind)
+    arguments = [data, "--topic", "rolled-by.time", "--recovery-point", 6]
+    found = rows(capsys, *arguments, expect=FINDINGS)
+    row = partition_row(found, "rolled-by.time-0")
+    assert (row["log_end_offset"], row["lost_bytes"]) == (9, lost)
+    # Below the recovery point nobody looks.
+    assert rows(capsys, data, "--topic", "rolled-by.time")[-1]["lost_bytes"] == 0
+
+
+def test_a_clean_stop_can_be_supposed(capsys, data):
+    log = data / "transactions-0" / LOG
+    os.truncate(log, log.stat().st_size - 10)
+    found = rows(capsys, data / "transactions-0", "--clean-shutdown", "yes")
+    assert partition_row(found, "transactions-0")["lost_bytes"] == 0
+
+
+def test_a_log_start_beyond_the_log_loses_all(capsys, data):
+    arguments = [data, "--topic", "index-default", "--log-start", 100]
+    row = partition_row(rows(capsys, *arguments, expect=FINDINGS), "index-default-0")
+    log = data / "index-default-0" / "00000000000000000000.log"
+    assert row["lost_bytes"] == log.stat().st_size
+    assert (row["log_start_offset"], row["log_end_offset"]) == (100, 100)
+
+
+def test_a_directory_at_which_a_broker_would_not_start_is_told(capsys, data):
+    (data / "lost+found").mkdir()
+    found = rows(capsys, data, expect=FINDINGS)
+    (row,) = [row for row in found if row["kind"] == "log_dir" and row["action"] == "stop"]
+    assert row["file"] == "lost+found"
+
+
+def test_a_partition_that_kafka_would_not_load_is_told_and_not_copied(capsys, data, tmp_path):
+    (data / "index-default-0" / "leader-epoch-checkpoint").write_text("what?\n")
+    found = rows(capsys, data, "--topic", "index-default", expect=FINDINGS)
+    assert "leader-epoch-checkpoint" in partition_row(found, "index-default-0")["error"]
+    code, _, err = run(capsys, data, "--output", tmp_path / "out")
+    assert code == COULD_NOT_RUN
+    assert "would not be whole" in err
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "unclean-4.3.1"]
+
+
+# ------------------------------------------------------------------------------------ trouble
+
+
+def test_a_file_that_cannot_be_read_could_not_be_recovered(capsys, data, monkeypatch):
+    def refuse(path, _position, _target):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+
+    monkeypatch.setattr(overlay_files, "_read_exactly", refuse)
+    code, _, err = run(capsys, data, "--topic", "index-default")
+    assert code == COULD_NOT_RUN
+    assert "index-default-0" in err
+    assert "Permission denied" in err
+
+
+def test_one_offset_is_not_of_many_partitions(capsys, data):
+    code, _, err = run(capsys, data, "--recovery-point", 5)
+    assert code == USAGE
+    assert "an offset is of one partition" in err
+
+
+def test_the_clean_marker_is_kept_in_a_copy_of_what_was_stopped_cleanly(capsys, tmp_path):
+    (source,) = golden.log_dirs(golden.shared("clean-3.9.1"))
+    data = Path(shutil.copytree(source, tmp_path / "data"))
+    rows(capsys, data, "--topic", "tiny*", "--output", tmp_path / "out")
+    marker = ".kafka_cleanshutdown"
+    assert (tmp_path / "out" / marker).read_bytes() == (data / marker).read_bytes()
+    assert not (tmp_path / "out" / ".lock").exists()
+
+
+def test_the_verb_is_known(capsys):
+    assert cli.main(["recover", "--help"]) == CLEAN
+    assert "--clean-shutdown" in capsys.readouterr().out
