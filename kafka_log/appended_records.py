@@ -1,7 +1,7 @@
 """The records of one batch of magic 2, as far as validation looks at them: three ways, one meaning.
 
     RecordRows      decoded one by one by the row decoder: small batches
-    RecordColumns   decoded by a kernel into arrays: large ones, fifty times as fast
+    AppendedColumns decoded by a kernel into arrays: large ones, fifty times as fast
     PartialRecords  what Kafka reads of a compressed batch that it means to keep as it is: it skips
                     keys, values and headers, and never compares a record with the length it claims
 
@@ -13,9 +13,8 @@ Mirrors DefaultRecordBatch's iterators, DefaultRecord.readFrom and readPartially
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from kafka_format.batch import HEADER_SIZE
 from kafka_format.compression import Codec
 from kafka_format.errors import (
     MEMORY,
@@ -32,15 +31,12 @@ from kafka_log.errors import InvalidRecordError, UnknownServerError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    import numpy.typing as npt
-
     from kafka_format.primitives import Buffer
+    from kafka_log.appended_columns import AppendedColumns
 
 # From here on kernels win: at once if numba is loaded, else only where loading it is worth it.
 _LARGE = 4 * 1024
 _LARGE_ENOUGH_TO_LOAD = 256 * 1024
-_SMALLEST_RECORD = 7
 
 
 class RecordSummary(NamedTuple):
@@ -90,42 +86,8 @@ class RecordRows:
     def records(self) -> list[Record]:
         return self._records
 
-
-class RecordColumns:
-    """Records decoded into arrays by a kernel, and the plain payload they lie in."""
-
-    def __init__(
-        self,
-        batch: DefaultBatch,
-        payload: Buffer,
-        longs: npt.NDArray[np.int64],
-        ints: npt.NDArray[np.int32],
-    ) -> None:
-        self._batch = batch
-        self._payload = payload
-        self._offset, self._timestamp = longs[0], longs[1]
-        self._key_length = ints[0]
-
-    def summary(self) -> RecordSummary:
-        import numpy as np
-
-        count = len(self._offset)
-        return RecordSummary(
-            count,
-            len(self._payload),
-            int(self._timestamp.min()),
-            int(self._timestamp.max()),
-            bool(self._key_length.min() < 0),
-            bool((self._offset == np.arange(count)).all()),
-        )
-
-    def briefs(self) -> list[RecordBrief]:
-        has_key = (self._key_length >= 0).tolist()
-        fields = zip(self._offset.tolist(), self._timestamp.tolist(), has_key, strict=True)
-        return list(map(RecordBrief._make, fields))
-
-    def records(self) -> list[Record]:
-        return _rows(self._batch, bytes(self._payload))
+    def canonical_payload(self) -> None:
+        """Not asked: few records are written anew as fast as they are looked at."""
 
 
 class PartialRecords:
@@ -150,39 +112,48 @@ class PartialRecords:
     def briefs(self) -> list[RecordBrief]:
         return self._briefs
 
-    def records(self) -> list[Record]:
-        raise UnknownServerError("records whose keys and values were skipped")
+
+WholeRecords: TypeAlias = "RecordRows | AppendedColumns"
+Records: TypeAlias = "WholeRecords | PartialRecords"
 
 
-Records: TypeAlias = RecordRows | RecordColumns | PartialRecords
-
-
-def decode_appended(
-    batch: DefaultBatch, *, skips_values: bool = False, compiled: bool | None = None
-) -> Records:
+def decode_appended(batch: DefaultBatch, *, compiled: bool | None = None) -> WholeRecords:
     """The records of a batch, or the error of the reader that a broker would use.
 
-    `skips_values`: the one for compressed batches that are kept. `compiled` chooses between rows
-    and kernels, which without it the size of the batch does.
+    `compiled` chooses between rows and kernels, which without it the size of the batch does.
     """
+    try:
+        return _decode(batch, compiled)
+    except FormatError as error:
+        raise _refusal(batch) from error
+
+
+def decode_kept(batch: DefaultBatch, *, compiled: bool | None = None) -> Records:
+    """As `decode_appended`, of a batch that is to stay as it is: its values are skipped."""
+    try:
+        return _decode(batch, compiled)
+    except FormatError as error:
+        if batch.codec is Codec.NONE:  # there skipping would save nothing
+            raise _refusal(batch) from error
+    return _decode_partially(batch)
+
+
+def _decode(batch: DefaultBatch, compiled: bool | None) -> WholeRecords:
     count = batch.header.record_count
     if count == 0:
         return RecordRows([], 0)
     if count < 0:
         raise InvalidRecordError(f"batch of {count} records")
-    if _uses_kernels(batch, compiled):
-        columns = _decode_columns(batch)
+    if prefers_kernels(batch.size_in_bytes) if compiled is None else compiled:
+        from kafka_log.appended_columns import decode_columns
+
+        columns = decode_columns(batch)
         if columns is not None:
             return columns
     payload, broken = batch.plain_payload()
     if broken is not None:
-        raise _refusal_of_stream(batch, payload, skips_values=skips_values) from broken
-    try:
-        return RecordRows(_rows(batch, payload), len(payload))
-    except FormatError as error:
-        if skips_values and batch.codec is not Codec.NONE:
-            return _partially(batch, payload)
-        raise _refusal(batch, payload) from error
+        raise broken
+    return RecordRows(decode_rows(batch, payload), len(payload))
 
 
 def iter_offsets(records: Buffer) -> Iterator[int]:
@@ -196,7 +167,16 @@ def iter_offsets(records: Buffer) -> Iterator[int]:
                 yield record.offset
 
 
-def _rows(batch: DefaultBatch, payload: bytes) -> list[Record]:
+def prefers_kernels(size: int) -> bool:
+    """Whether kernels are there, and worth it for so many bytes."""
+    if size < (_LARGE if "numba" in sys.modules else _LARGE_ENOUGH_TO_LOAD):
+        return False
+    from kafka_format.columnar.compilation import can_compile
+
+    return can_compile()
+
+
+def decode_rows(batch: DefaultBatch, payload: bytes) -> list[Record]:
     header = batch.header
     is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     return decode_records(
@@ -209,105 +189,28 @@ def _rows(batch: DefaultBatch, payload: bytes) -> list[Record]:
     )
 
 
-# --- kernels --------------------------------------------------------------------------------------
-
-
-def _uses_kernels(batch: DefaultBatch, compiled: bool | None) -> bool:
-    if compiled is not None:
-        return compiled
-    if batch.size_in_bytes < (_LARGE if "numba" in sys.modules else _LARGE_ENOUGH_TO_LOAD):
-        return False
-    from kafka_format.columnar.compilation import can_compile
-
-    return can_compile()
-
-
-def _decode_columns(batch: DefaultBatch) -> RecordColumns | None:
-    """None where a kernel finds damage: the row decoder tells which."""
-    import numpy as np
-
-    from kafka_format.columnar import kernels as k
-    from kafka_format.columnar.window import readonly
-
-    kernels = k.load(compiled=True)
-    found = _plain_bytes(batch, kernels)
-    if found is None:
-        return None
-    data, at, end = found
-    count = batch.header.record_count
-    if count > (end - at) // _SMALLEST_RECORD:
-        return None
-    header = batch.header
-    table = np.empty((k.HEADER_FIELDS, 1), np.int64)
-    table[k.BASE_OFFSET] = header.base_offset
-    table[k.ATTRIBUTES] = header.attributes
-    table[k.BASE_TIMESTAMP] = header.base_timestamp
-    table[k.MAX_TIMESTAMP] = header.max_timestamp
-    table[k.RECORD_COUNT] = count
-    longs = np.empty((k.LONG_FIELDS, count), np.int64)
-    ints = np.empty((k.INT_FIELDS, count), np.int32)
-    rows = kernels.decode_batch_records(readonly(data), table, at, end, 0, longs, ints, 0)
-    return None if rows < 0 else RecordColumns(batch, data[at:end].data, longs, ints)
-
-
-def _plain_bytes(
-    batch: DefaultBatch, kernels: Any
-) -> tuple[npt.NDArray[np.uint8], int, int] | None:
-    """Bytes that hold the plain payload, and where in them; None if it cannot be read whole."""
-    import numpy as np
-
-    from kafka_format.columnar import kernels as k
-    from kafka_format.columnar.window import readonly
-
-    end = len(batch.raw)
-    if batch.codec is Codec.NONE:
-        return np.frombuffer(batch.raw, np.uint8), HEADER_SIZE, end
-    if batch.codec is Codec.LZ4:
-        data = readonly(np.frombuffer(batch.raw, np.uint8))
-        blocks = kernels.lz4_blocks(data, HEADER_SIZE, end)
-        if blocks > 0:
-            plain = np.empty(blocks * k.LZ4_BLOCK, np.uint8)
-            size = kernels.unpack_lz4(data, HEADER_SIZE, blocks, plain, 0)
-            if size >= 0:
-                return plain, 0, int(size)
-    payload, broken = batch.plain_payload()
-    return None if broken is not None else (np.frombuffer(payload, np.uint8), 0, len(payload))
-
-
 # --- damage ---------------------------------------------------------------------------------------
-
-
-def _refusal(batch: DefaultBatch, payload: bytes) -> InvalidRecordError | UnknownServerError:
-    """An invalid record nearly always; a length of too many bytes nobody catches, in plain ones."""
-    try:
-        _walk(batch, payload)
-    except _OverlongError as error:
-        if batch.codec is Codec.NONE:
-            return UnknownServerError(str(error))
-        return InvalidRecordError(str(error))
-    except FormatError as error:
-        return InvalidRecordError(str(error))
-    raise AssertionError("a walk finds the damage that decoding found")
-
-
-def _refusal_of_stream(
-    batch: DefaultBatch, payload: bytes, *, skips_values: bool
-) -> InvalidRecordError | UnknownServerError:
-    """Whether a record is wrong in the part that can be read, or only the stream."""
-    try:
-        if skips_values:
-            _decode_partially(batch, payload)
-        else:
-            _walk(batch, payload)
-    except TruncatedError:
-        pass
-    except FormatError as error:
-        return InvalidRecordError(str(error))
-    return UnknownServerError(f"{batch.codec} that does not decompress")
 
 
 class _OverlongError(MalformedRecordError):
     """The length of a record takes more than five bytes."""
+
+
+def _refusal(batch: DefaultBatch) -> InvalidRecordError | UnknownServerError:
+    """Whether a record is wrong, or the stream that it comes from.
+
+    The length of a plain record, if it takes too many bytes, is an exception that nobody catches.
+    """
+    payload, broken = batch.plain_payload()
+    try:
+        _walk(batch, payload)
+    except _OverlongError as error:
+        kind = UnknownServerError if batch.codec is Codec.NONE else InvalidRecordError
+        return kind(str(error))
+    except FormatError as error:
+        if broken is None or not isinstance(error, TruncatedError):
+            return InvalidRecordError(str(error))
+    return UnknownServerError(f"{batch.codec} that does not decompress ({broken})")
 
 
 def _walk(batch: DefaultBatch, payload: bytes) -> None:
@@ -335,22 +238,22 @@ def _check_end(payload: bytes, position: int) -> None:
         raise MalformedRecordError(Location(MEMORY, position), f"{left} bytes", "no further record")
 
 
-def _partially(batch: DefaultBatch, payload: bytes) -> PartialRecords:
-    try:
-        return _decode_partially(batch, payload)
-    except FormatError as error:
-        raise InvalidRecordError(str(error)) from error
-
-
-def _decode_partially(batch: DefaultBatch, payload: bytes) -> PartialRecords:
+def _decode_partially(batch: DefaultBatch) -> PartialRecords:
+    payload, broken = batch.plain_payload()
     briefs = []
     position = size = 0
-    for _ in range(batch.header.record_count):
-        claimed, position = read_varint(payload, position)
-        size += varint_size(claimed) + claimed
-        brief, position = _read_partially(batch, payload, position + 1)
-        briefs.append(brief)
-    _check_end(payload, position)
+    try:
+        for _ in range(batch.header.record_count):
+            claimed, position = read_varint(payload, position)
+            size += varint_size(claimed) + claimed
+            brief, position = _read_partially(batch, payload, position + 1)
+            briefs.append(brief)
+        _check_end(payload, position)
+    except FormatError as error:
+        if broken is None or not isinstance(error, TruncatedError):
+            raise InvalidRecordError(str(error)) from error
+    if broken is not None:
+        raise UnknownServerError(f"{batch.codec} that does not decompress") from broken
     return PartialRecords(briefs, size)
 
 

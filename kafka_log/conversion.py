@@ -12,6 +12,7 @@ from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble, attributes_of
 from kafka_format.compression import Codec, compress
 from kafka_format.java_text import decode_utf8
 from kafka_format.legacy import encode_legacy_batch
+from kafka_format.primitives import Buffer
 from kafka_format.record import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
@@ -89,53 +90,18 @@ class RecordsBuilder:
         )
 
     def build(self) -> BuiltRecords:
-        self._check_producer()
-        if not self._records:
-            magic, compression = self._fields.magic, self._fields.compression
-            return self._built(b"", batch_overhead(magic, compression.codec))
-        return self._build_batch() if self._fields.magic == 2 else self._build_messages()
-
-    def _check_producer(self) -> None:
-        fields = self._fields
-        if fields.producer_id == _NO_PRODUCER_ID:
-            if fields.is_transactional:
-                raise UnknownServerError("transactional records without a producer id")
-            return
-        if fields.producer_epoch == _NO_PRODUCER_EPOCH or fields.base_sequence < 0:
-            raise UnknownServerError(
-                f"producer {fields.producer_id} with epoch {fields.producer_epoch} "
-                f"and base sequence {fields.base_sequence}"
-            )
-        if fields.magic < 2:
-            raise UnknownServerError(f"idempotent records in magic {fields.magic}")
-
-    def _build_batch(self) -> BuiltRecords:
         fields, records = self._fields, self._records
+        _check_producer(fields)
+        if not records:
+            return self._built(b"", batch_overhead(fields.magic, fields.compression.codec))
+        if fields.magic < 2:
+            return self._build_messages()
         base_timestamp = records[0].timestamp
         payload = encode_records(
             records, base_offset=fields.base_offset, base_timestamp=base_timestamp
         )
-        header = BatchHeader(
-            base_offset=fields.base_offset,
-            batch_length=0,
-            partition_leader_epoch=fields.partition_leader_epoch,
-            magic=2,
-            crc=0,
-            attributes=attributes_of(
-                fields.compression.codec,
-                fields.timestamp_type,
-                is_transactional=fields.is_transactional,
-            ),
-            last_offset_delta=len(records) - 1,
-            base_timestamp=base_timestamp,
-            max_timestamp=self._max_timestamp,
-            producer_id=fields.producer_id,
-            producer_epoch=fields.producer_epoch,
-            base_sequence=fields.base_sequence,
-            record_count=len(records),
-        )
-        codec, level = fields.compression
-        data = assemble(header, compress(codec, payload, level=level))
+        timestamps = (base_timestamp, self._max_timestamp)
+        data = _batch_around(fields, payload, len(records), timestamps)
         return self._built(data, HEADER_SIZE + len(payload))
 
     def _build_messages(self) -> BuiltRecords:
@@ -165,6 +131,55 @@ class RecordsBuilder:
 
     def _built(self, data: bytes, uncompressed: int) -> BuiltRecords:
         return BuiltRecords(data, len(self._records), self._max_timestamp, uncompressed)
+
+
+def build_batch(
+    fields: BatchFields, payload: Buffer, count: int, *, base_timestamp: int, max_timestamp: int
+) -> BuiltRecords:
+    """One batch of magic 2 around records that are known to need no change but of their codec."""
+    _check_producer(fields)
+    if fields.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        max_timestamp = fields.log_append_time
+    data = _batch_around(fields, payload, count, (base_timestamp, max_timestamp))
+    return BuiltRecords(data, count, max_timestamp, HEADER_SIZE + len(payload))
+
+
+def _check_producer(fields: BatchFields) -> None:
+    if fields.producer_id == _NO_PRODUCER_ID:
+        if fields.is_transactional:
+            raise UnknownServerError("transactional records without a producer id")
+        return
+    if fields.producer_epoch == _NO_PRODUCER_EPOCH or fields.base_sequence < 0:
+        raise UnknownServerError(
+            f"producer {fields.producer_id} with epoch {fields.producer_epoch} "
+            f"and base sequence {fields.base_sequence}"
+        )
+    if fields.magic < 2:
+        raise UnknownServerError(f"idempotent records in magic {fields.magic}")
+
+
+def _batch_around(
+    fields: BatchFields, payload: Buffer, count: int, timestamps: tuple[int, int]
+) -> bytes:
+    codec, level = fields.compression
+    header = BatchHeader(
+        base_offset=fields.base_offset,
+        batch_length=0,
+        partition_leader_epoch=fields.partition_leader_epoch,
+        magic=2,
+        crc=0,
+        attributes=attributes_of(
+            codec, fields.timestamp_type, is_transactional=fields.is_transactional
+        ),
+        last_offset_delta=count - 1,
+        base_timestamp=timestamps[0],
+        max_timestamp=timestamps[1],
+        producer_id=fields.producer_id,
+        producer_epoch=fields.producer_epoch,
+        base_sequence=fields.base_sequence,
+        record_count=count,
+    )
+    return assemble(header, compress(codec, payload, level=level))
 
 
 def build_records(fields: BatchFields, records: Iterable[AnyRecord]) -> BuiltRecords:

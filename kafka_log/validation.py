@@ -30,7 +30,7 @@ from kafka_log.append_info import (
 )
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.appended_batches import AppendedBatch, DefaultBatch, LegacyBatch, iter_appended
-from kafka_log.appended_records import RecordSummary, decode_appended
+from kafka_log.appended_records import RecordSummary, decode_appended, decode_kept
 from kafka_log.config import LogConfig
 from kafka_log.conversion import (
     AnyRecord,
@@ -39,6 +39,7 @@ from kafka_log.conversion import (
     RecordsBuilder,
     TargetCompression,
     batch_overhead,
+    build_batch,
     build_records,
 )
 from kafka_log.errors import (
@@ -226,11 +227,29 @@ class _Validator:
         )
 
     def _rebuild(self, first: AppendedBatch, size: int) -> ValidationResult:
-        records = (record for batch in self.batches for record in self._records(batch))
-        built = build_records(self._fields(first), records)
+        built = self._with_payload_of(first)
+        if built is None:
+            records = (record for batch in self.batches for record in self._records(batch))
+            built = build_records(self._fields(first), records)
         if not built.num_records and self.rules.is_append_time:
             raise UnknownServerError("no record that has a last offset")
         return self._rebuilt(built, size)
+
+    def _with_payload_of(self, first: AppendedBatch) -> BuiltRecords | None:
+        """The only batch in another codec, if its records would be written as they are."""
+        if self.to_magic < 2 or isinstance(first, LegacyBatch):
+            return None
+        records = decode_appended(first, compiled=self.compiled)
+        payload = records.canonical_payload()
+        if payload is None:
+            return None
+        return build_batch(
+            self._fields(first),
+            payload,
+            first.header.record_count,
+            base_timestamp=first.header.base_timestamp,
+            max_timestamp=records.summary().max_timestamp,
+        )
 
     def _rebuilt(self, built: BuiltRecords, size: int = 0) -> ValidationResult:
         size += built.uncompressed_bytes_written
@@ -307,8 +326,8 @@ class _Validator:
     ) -> RecordSummary:
         if isinstance(batch, LegacyBatch):
             return self.rules.judge_messages(batch, first_index=first_index)
-        records = decode_appended(batch, skips_values=skips_values, compiled=self.compiled)
-        return self.rules.judge(batch, records)
+        decode = decode_kept if skips_values else decode_appended
+        return self.rules.judge(batch, decode(batch, compiled=self.compiled))
 
     def _records(self, batch: AppendedBatch) -> Iterable[AnyRecord]:
         if isinstance(batch, LegacyBatch):
