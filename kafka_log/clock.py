@@ -59,8 +59,9 @@ class Scheduler:
         return self._run(lambda _: True)
 
     def _run(self, is_chosen: Callable[[_Task], bool]) -> int:
-        chosen = [task for task in self._waiting if is_chosen(task)]
-        self._waiting = [task for task in self._waiting if not is_chosen(task)]
+        """In the order of their times. One that fails is done; those after it go on waiting."""
+        chosen = sorted(filter(is_chosen, self._waiting), key=lambda task: task.due_ms)
         for task in chosen:
+            self._waiting.remove(task)
             task.run()
         return len(chosen)

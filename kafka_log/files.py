@@ -192,7 +192,7 @@ class _DiskFile(File):
         done = 0
         while done < len(view):
             done += os.pwrite(self._fd, view[done:], position + done)
-        self._size = max(self._size, position + done)
+            self._size = max(self._size, position + done)  # a full disk may take a part
 
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)

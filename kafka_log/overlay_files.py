@@ -53,6 +53,8 @@ class _Content:
         return length
 
     def write_at(self, position: int, data: Buffer) -> None:
+        if not len(data):  # a disk does not extend a file for nothing
+            return
         if position < self.kept:
             self._take_over(position)
         start = position - self.kept
@@ -232,6 +234,7 @@ class OverlayFiles(Files):
         for name, content in sorted(self._contents.items()):
             destination = target.path(name)
             if content.original is not None and content.is_original:
+                Path(destination).open("xb").close()  # copyfile would overwrite
                 shutil.copyfile(content.original, destination)
             else:
                 self._write_changed(content, destination)
