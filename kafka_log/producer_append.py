@@ -129,7 +129,7 @@ class ProducerAppendInfo:
         if entry.current_txn_first_offset is not None:
             if not is_transactional:
                 raise outside_of_transaction(
-                    entry, self._at(first_offset), entry.current_txn_first_offset
+                    epoch, self._at(first_offset), entry.current_txn_first_offset
                 )
         elif is_transactional:
             entry.current_txn_first_offset = first_offset
@@ -234,10 +234,10 @@ def _in_sequence(last_seq: int, next_seq: int) -> bool:
 
 
 def outside_of_transaction(
-    entry: ProducerStateEntry, where: str, txn_first_offset: int
+    epoch: int, where: str, txn_first_offset: int
 ) -> InvalidTransactionStateError:
     return InvalidTransactionStateError(
-        f"{where}: a batch outside of transactions in epoch {entry.producer_epoch}, expected one "
+        f"{where}: a batch outside of transactions in epoch {epoch}, expected one "
         f"of the transaction that is open since offset {txn_first_offset}"
     )
 

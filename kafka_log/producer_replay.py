@@ -8,11 +8,12 @@ window:
     ProducerReplay    all batches, then all producers, then all completed transactions
                       (rebuildProducerState, a follower's append)
 
-A producer's batches between two of its markers, of one epoch and all inside or all outside of
-transactions, are a run. Of a run nothing is remembered but its first offset and its last five
-batches; so runs are found by sorting, and Python sees a run, not a batch. Runs are applied in the
-order of their first batches. That is the order of the log for all that producers see of each
-other: where transactions begin and end.
+Python does not see batches but what comes of them, found by sorting them by producer:
+
+    runs      a producer's batches between two of its markers, all inside or all outside of
+              transactions: only the first can begin a transaction. Applied in the order of the log.
+    latest    a producer's last batches of its last epoch, and its last timestamp: nobody sees the
+              ones before
 """
 
 from __future__ import annotations
@@ -102,16 +103,21 @@ def replay(
 ) -> Damage | None:
     """All batches, or those before the first whose marker does not decode, which is the answer."""
     rows = np.flatnonzero(batches.producer_id >= 0)
+    if not len(rows):
+        return None
     markers, stop, error = _read_markers(batches, rows, read_batch)
     if error is not None:
         rows = rows[rows < stop]
-    for run in _runs(batches, rows):
+    ordered = rows[np.argsort(batches.producer_id[rows], kind="stable")]
+    for run in _runs(batches, ordered):
         entry = transactions.entry(run.producer_id)
         if run.flags & _CONTROL:
             _apply_marker(entry, run, markers.get(run.row), transactions)
         else:
             _apply_data(entry, run, batches, transactions)
         transactions.applied(run)
+    for latest in _latest(batches, ordered, markers):
+        latest.apply(transactions.entry(latest.producer_id))
     if isinstance(error, FormatError):
         return Damage(stop, error)
     if error is not None:
@@ -172,61 +178,147 @@ class ProducerReplay:
 
 
 class Run(NamedTuple):
-    """Batches of a producer that differ in offsets and sequences alone; a marker is one by itself.
-
-    `window` are the last of them, all that its producer keeps.
-    """
+    """Batches of a producer that are alike to its transactions; a marker is one by itself."""
 
     row: int
     producer_id: int
     producer_epoch: int
     flags: int
     first_offset: int
-    window: list[BatchMetadata]
 
 
-def _runs(batches: BatchColumns, rows: Int64s) -> Iterator[Run]:
-    """By their first batches."""
-    if not len(rows):
-        return
-    ordered = rows[np.argsort(batches.producer_id[rows], kind="stable")]
+def _runs(batches: BatchColumns, ordered: Int64s) -> Iterator[Run]:
+    """By their first batches; `ordered` are rows by producer, then by place."""
     producer_id = batches.producer_id[ordered]
     producer_epoch = batches.producer_epoch[ordered]
     flags = batches.attributes[ordered] & (_TRANSACTIONAL | _CONTROL)
-    begins = np.ones(len(rows), np.bool_)
-    begins[1:] = (
-        (producer_id[1:] != producer_id[:-1])
-        | (producer_epoch[1:] != producer_epoch[:-1])
-        | (flags[1:] != flags[:-1])
-        | (flags[1:] & _CONTROL).astype(np.bool_)
-    )
-    starts = np.flatnonzero(begins)
-    ends = np.append(starts[1:], len(rows))
-    counts = np.minimum(ends - starts, BATCHES_TO_RETAIN)
-    window_ends = np.cumsum(counts)
-    # The last `counts` of each run, one run behind the other.
-    kept = ordered[np.arange(window_ends[-1]) + np.repeat(ends - window_ends, counts)]
-    windows = _windows(batches, kept)
-    in_log_order = np.argsort(ordered[starts])
-    starts, window_ends = starts[in_log_order], window_ends[in_log_order]
+    is_control = (flags & _CONTROL).astype(np.bool_)
+    starts = _group_starts(is_control, producer_id, producer_epoch, flags)
     first_rows = ordered[starts]
+    in_log_order = np.argsort(first_rows)
+    starts, first_rows = starts[in_log_order], first_rows[in_log_order]
     columns = (
         first_rows,
         producer_id[starts],
         producer_epoch[starts],
         flags[starts],
         batches.base_offset[first_rows],
-        window_ends - counts[in_log_order],
-        window_ends,
     )
-    new = tuple.__new__  # a NamedTuple at half the price
-    for row, pid, epoch, flag, offset, start, end in zip(
-        *(column.tolist() for column in columns), strict=True
+    return map(Run._make, zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _group_starts(alone: npt.NDArray[np.bool_], *columns: Int64s) -> Int64s:
+    """Where a column changes, or something stands alone."""
+    begins = alone.copy()
+    begins[:1] = True
+    for column in columns:
+        begins[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(begins)
+
+
+def _apply_data(
+    entry: ProducerStateEntry, run: Run, batches: BatchColumns, transactions: Transactions
+) -> None:
+    if entry.current_txn_first_offset is None:
+        if run.flags & _TRANSACTIONAL:
+            entry.current_txn_first_offset = run.first_offset
+            transactions.started(TxnMetadata(run.producer_id, run.first_offset))
+    elif not run.flags & _TRANSACTIONAL:
+        position = int(batches.position[run.row])
+        where = f"{batches.path}@{position}: producer {run.producer_id}"
+        raise outside_of_transaction(run.producer_epoch, where, entry.current_txn_first_offset)
+
+
+def _apply_marker(
+    entry: ProducerStateEntry,
+    run: Run,
+    marker: EndTransactionMarker | None,
+    transactions: Transactions,
+) -> None:
+    if marker is None:
+        return
+    first_offset = entry.current_txn_first_offset
+    entry.coordinator_epoch = marker.coordinator_epoch
+    entry.current_txn_first_offset = None
+    if first_offset is not None:
+        transactions.completed(
+            CompletedTxn(run.producer_id, first_offset, run.first_offset, marker.is_abort)
+        )
+
+
+# ---------------------------------------------------------------------------------- latest
+
+
+class _Latest(NamedTuple):
+    """What some batches leave of a producer's epoch, window and timestamp."""
+
+    producer_id: int
+    producer_epoch: int
+    is_epoch_new: bool  # for certain: it changed among these batches
+    last_timestamp: int
+    window: list[BatchMetadata]
+
+    def apply(self, entry: ProducerStateEntry) -> None:
+        if self.is_epoch_new or entry.producer_epoch != self.producer_epoch:
+            entry.batch_metadata.clear()
+            entry.producer_epoch = self.producer_epoch
+        entry.batch_metadata.extend(self.window)
+        entry.last_timestamp = self.last_timestamp
+
+
+def _latest(
+    batches: BatchColumns, ordered: Int64s, markers: dict[int, EndTransactionMarker]
+) -> Iterator[_Latest]:
+    """One a producer. Control batches that compaction emptied leave nothing."""
+    is_control = (batches.attributes[ordered] & _CONTROL).astype(np.bool_)
+    says_something = ~is_control | (batches.record_count[ordered] != 0)
+    ordered, is_control = ordered[says_something], is_control[says_something]
+    if not len(ordered):
+        return
+    producer_id = batches.producer_id[ordered]
+    producer_epoch = batches.producer_epoch[ordered]
+    nothing_alone = np.zeros(len(ordered), np.bool_)
+    producer_starts = _group_starts(nothing_alone, producer_id)
+    producer_ends = np.append(producer_starts[1:], len(ordered))
+    epoch_starts = _group_starts(nothing_alone, producer_id, producer_epoch)
+    # Of each producer: where its last epoch begins.
+    latest_starts = epoch_starts[np.searchsorted(epoch_starts, producer_ends) - 1]
+    last_rows = ordered[producer_ends - 1]
+    windows = _windows(batches, ordered, ~is_control, latest_starts, producer_ends)
+    columns = (
+        producer_id[producer_starts],
+        producer_epoch[latest_starts],
+        latest_starts != producer_starts,
+        batches.max_timestamp[last_rows],
+        last_rows,
+    )
+    for window, (pid, epoch, is_epoch_new, timestamp, last_row) in zip(
+        windows, zip(*(column.tolist() for column in columns), strict=True), strict=True
     ):
-        yield new(Run, (row, pid, epoch, flag, offset, windows[start:end]))
+        marker = markers.get(last_row)
+        last_timestamp = timestamp if marker is None else marker.timestamp
+        yield _Latest(pid, epoch, is_epoch_new, last_timestamp, window)
 
 
-def _windows(batches: BatchColumns, rows: Int64s) -> list[BatchMetadata]:
+def _windows(
+    batches: BatchColumns,
+    ordered: Int64s,
+    is_data: npt.NDArray[np.bool_],
+    starts: Int64s,
+    ends: Int64s,
+) -> Iterator[list[BatchMetadata]]:
+    """The last data batches of each stretch of `ordered`."""
+    data = np.flatnonzero(is_data)
+    data_ends = np.searchsorted(data, ends)
+    counts = np.minimum(data_ends - np.searchsorted(data, starts), BATCHES_TO_RETAIN)
+    window_ends = np.cumsum(counts)
+    kept = data[np.arange(window_ends[-1]) + np.repeat(data_ends - window_ends, counts)]
+    metadata = _batch_metadata(batches, ordered[kept])
+    for start, end in zip((window_ends - counts).tolist(), window_ends.tolist(), strict=True):
+        yield metadata[start:end]
+
+
+def _batch_metadata(batches: BatchColumns, rows: Int64s) -> list[BatchMetadata]:
     delta = batches.last_offset_delta[rows]
     columns = (
         _last_sequences(batches.base_sequence[rows], delta),
@@ -249,40 +341,6 @@ def _last_sequences(base: Int64s, delta: Int64s) -> list[int]:
     last[base == NO_SEQUENCE] = NO_SEQUENCE
     found: list[int] = last.tolist()
     return found
-
-
-def _apply_data(
-    entry: ProducerStateEntry, run: Run, batches: BatchColumns, transactions: Transactions
-) -> None:
-    if entry.current_txn_first_offset is None:
-        if run.flags & _TRANSACTIONAL:
-            entry.current_txn_first_offset = run.first_offset
-            transactions.started(TxnMetadata(run.producer_id, run.first_offset))
-    elif not run.flags & _TRANSACTIONAL:
-        position = int(batches.position[run.row])
-        where = f"{batches.path}@{position}: producer {run.producer_id}"
-        raise outside_of_transaction(entry, where, entry.current_txn_first_offset)
-    if entry.producer_epoch != run.producer_epoch:
-        entry.batch_metadata.clear()
-        entry.producer_epoch = run.producer_epoch
-    entry.batch_metadata.extend(run.window)
-    entry.last_timestamp = run.window[-1].timestamp
-
-
-def _apply_marker(
-    entry: ProducerStateEntry,
-    run: Run,
-    marker: EndTransactionMarker | None,
-    transactions: Transactions,
-) -> None:
-    if marker is None:
-        return
-    first_offset = entry.current_txn_first_offset
-    entry.end_transaction(run.producer_epoch, marker.coordinator_epoch, marker.timestamp)
-    if first_offset is not None:
-        transactions.completed(
-            CompletedTxn(run.producer_id, first_offset, run.first_offset, marker.is_abort)
-        )
 
 
 # ---------------------------------------------------------------------------------- markers
