@@ -1,4 +1,4 @@
-"""The segments of a partition log as one: where it ends, what is flushed, rolling, cutting, reading.
+"""The segments of a log as one: where it ends, what is flushed, rolling, cutting, reading.
 
     log end offset   the offset of the next record, and the place in the active segment
     recovery point   everything below it is on disk

@@ -11,8 +11,8 @@
     log.close()
 
 Mirrors org.apache.kafka.storage.internals.log.UnifiedLog (4.3.1) without tiered storage, which is
-refused. Segments, rolling and reading are in local_log.py, an append in log_append.py, offsets by
-time in offset_lookup.py.
+refused. Segments, rolling and reading are in local_log.py, an append in log_append.py, the offsets
+above in log_offsets.py, offsets by time in offset_lookup.py.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from typing import TYPE_CHECKING, Self
 
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.errors import IllegalArgumentError, OffsetOutOfRangeError
-from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
+from kafka_log.fetch_data import LogOffsetMetadata
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.local_log import LocalLog
 from kafka_log.log_append import Append, append_records
 from kafka_log.log_loader import LogLoader
+from kafka_log.log_offsets import LogOffsets
 from kafka_log.offset_lookup import fetch_offset_by_timestamp
 from kafka_log.producer_append import TV_UNKNOWN
 from kafka_log.producer_state import SENTINEL, ProducerStateManager, VerificationGuard
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from kafka_log.append_info import LogAppendInfo
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
+    from kafka_log.fetch_data import FetchDataInfo
     from kafka_log.file_records import TimestampAndOffset
     from kafka_log.files import Files
     from kafka_log.leader_epochs import EpochEndOffset
@@ -97,18 +99,11 @@ class PartitionLog:
         self.local_log = local_log
         self.leader_epoch_cache = leader_epoch_cache
         self.producer_state_manager = producer_state_manager
-        self.log_start_offset = log_start_offset
+        self.offsets = LogOffsets(
+            local_log, producer_state_manager, log_start_offset=log_start_offset
+        )
         self._scheduler = scheduler
         self._clock = clock
-        self._high_watermark = LogOffsetMetadata(log_start_offset)
-        self._first_unstable: LogOffsetMetadata | None = None
-        self._located_unstable: int | None = None  # a first unstable offset whose place is known
-        self._raise_to(log_start_offset)
-        first = local_log.segments.first_segment_base_offset() or 0
-        start = max(log_start_offset, first)
-        self._raise_to(start)
-        self.log_start_offset = start
-        self._maybe_increment_first_unstable_offset()
         self._topic_id_file = TopicIdFile(local_log.files, scheduler)
         self._topic_id_file.initialize(topic_id)
 
@@ -130,7 +125,7 @@ class PartitionLog:
         """Load a directory as a starting broker does: that may write to it, and cut damage off.
 
         The offsets are those of the log dir's checkpoints; `clean_shutdown` says whether its marker
-        was there; `rng` draws the jitter of rolls. Raises LogLoadError where Kafka gives the log up.
+        was there; `rng` draws the jitter of rolls. Raises LogLoadError where Kafka gives it up.
         """
         ensure_local(config)
         segments = LogSegments()
@@ -218,19 +213,20 @@ class PartitionLog:
         return self.local_log.recovery_point
 
     @property
+    def log_start_offset(self) -> int:
+        return self.offsets.log_start_offset
+
+    @property
     def high_watermark(self) -> int:
-        return self._high_watermark.message_offset
+        return self.offsets.high_watermark
 
     @property
     def first_unstable_offset(self) -> int | None:
-        return None if self._first_unstable is None else self._first_unstable.message_offset
+        return self.offsets.first_unstable_offset
 
     @property
     def last_stable_offset(self) -> int:
-        unstable = self.first_unstable_offset
-        if unstable is not None and unstable < self.high_watermark:
-            return unstable
-        return self.high_watermark
+        return self.offsets.last_stable_offset
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -291,7 +287,7 @@ class PartitionLog:
         return append_records(self, records, append)
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> LogAppendInfo:
-        """Batches of the leader of this epoch, as they are; those of a newer leader are left out."""
+        """Batches of the leader of this epoch, as they are; those of a newer one are left out."""
         append = Append(
             origin=AppendOrigin.REPLICATION,
             leader_epoch=leader_epoch,
@@ -309,7 +305,7 @@ class PartitionLog:
     def after_append(self, *, last_offset: int) -> None:
         """Producers know of the append: so may readers of committed records, and the disk."""
         self.producer_state_manager.update_map_end_offset(last_offset + 1)
-        self._maybe_increment_first_unstable_offset()
+        self.offsets.maybe_increment_first_unstable_offset()
         if self.local_log.unflushed_messages >= self.config.flush_messages:
             self.flush(force_flush_active_segment=False)
 
@@ -331,45 +327,21 @@ class PartitionLog:
     def has_late_transaction(self, now_ms: int) -> bool:
         return self.producer_state_manager.has_late_transaction(now_ms)
 
-    # -------------------------------------------------------------------------- offsets that move
+    # ----------------------------------------------------------------------- offsets that move
 
     def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
         """Set it, kept between log start and log end; where it then is. It may go back."""
-        if isinstance(high_watermark, int):
-            high_watermark = LogOffsetMetadata(high_watermark)
-        end = self.local_log.log_end_offset_metadata
-        if high_watermark.message_offset < self.log_start_offset:
-            high_watermark = LogOffsetMetadata(self.log_start_offset)
-        elif high_watermark.message_offset >= end.message_offset:
-            high_watermark = end
-        self._set_high_watermark(high_watermark)
-        return high_watermark.message_offset
+        return self.offsets.update_high_watermark(high_watermark)
 
     def maybe_update_high_watermark(self, high_watermark: int) -> int | None:
         """The same; None if it stays where it was."""
         before = self.high_watermark
-        after = self.update_high_watermark(high_watermark)
+        after = self.offsets.update_high_watermark(high_watermark)
         return None if after == before else after
 
     def maybe_increment_high_watermark(self, new: LogOffsetMetadata) -> LogOffsetMetadata | None:
         """Forward only, as a leader moves it; what it was before, if it moved."""
-        if new.message_offset > self.log_end_offset:
-            raise IllegalArgumentError(
-                f"{self.files.directory}: high watermark {new.message_offset}, expected at most the"
-                f" log end {self.log_end_offset}"
-            )
-        old = self._fetch_high_watermark()
-        is_forward = old.message_offset < new.message_offset
-        is_onto_newer = old.message_offset == new.message_offset and old.on_older_segment(new)
-        if not is_forward and not is_onto_newer:
-            return None
-        self._set_high_watermark(new)
-        return old
-
-    def update_high_watermark_with_log_end_offset(self) -> None:
-        """Where nobody waits for replicas, or the log was cut below it, it is the log's end."""
-        if self.high_watermark >= self.log_end_offset:
-            self._set_high_watermark(self.local_log.log_end_offset_metadata)
+        return self.offsets.maybe_increment_high_watermark(new)
 
     def maybe_increment_log_start_offset(self, new_log_start_offset: int) -> bool:
         """Give records up (DeleteRecords, retention); whether that gave up any more.
@@ -384,64 +356,11 @@ class PartitionLog:
         self.local_log.ensure_open()
         if new_log_start_offset <= self.log_start_offset:
             return False
-        self.log_start_offset = new_log_start_offset
-        self._raise_to(new_log_start_offset)
+        self.offsets.raise_log_start_offset(new_log_start_offset)
         self.leader_epoch_cache.truncate_from_start_async_flush(new_log_start_offset)
         self.producer_state_manager.on_log_start_offset_incremented(new_log_start_offset)
-        self._maybe_increment_first_unstable_offset()
+        self.offsets.maybe_increment_first_unstable_offset()
         return True
-
-    def _raise_to(self, log_start_offset: int) -> None:
-        """Nothing below the log start is unreplicated or unflushed."""
-        if self.high_watermark < log_start_offset:
-            self.update_high_watermark(log_start_offset)
-        self.local_log.recovery_point = max(self.local_log.recovery_point, log_start_offset)
-
-    def _set_high_watermark(self, high_watermark: LogOffsetMetadata) -> None:
-        if high_watermark.message_offset < 0:
-            raise IllegalArgumentError(
-                f"{self.files.directory}: high watermark {high_watermark.message_offset}, expected"
-                " 0 or more"
-            )
-        self._high_watermark = high_watermark
-        self.producer_state_manager.on_high_watermark_updated(high_watermark.message_offset)
-        self._maybe_increment_first_unstable_offset()
-
-    def _fetch_high_watermark(self) -> LogOffsetMetadata:
-        """With its place in a file. Inside a batch it falls back to the first offset of that."""
-        self.local_log.ensure_open()
-        if self._high_watermark.message_offset_only:
-            self._set_high_watermark(self._maybe_convert_to_offset_metadata(self.high_watermark))
-        return self._high_watermark
-
-    def _fetch_last_stable_offset(self) -> LogOffsetMetadata:
-        high_watermark = self._fetch_high_watermark()
-        unstable = self._first_unstable
-        if unstable is None or unstable.message_offset >= high_watermark.message_offset:
-            return high_watermark
-        if unstable.message_offset_only:
-            unstable = self._maybe_convert_to_offset_metadata(unstable.message_offset)
-            self._first_unstable = unstable
-        return unstable
-
-    def _maybe_increment_first_unstable_offset(self) -> None:
-        self.local_log.ensure_open()
-        offset = self.producer_state_manager.first_unstable_offset()
-        is_located = offset == self._located_unstable and offset is not None
-        if offset is None or (is_located and offset >= self.log_start_offset):
-            self._first_unstable = None if offset is None else self._first_unstable
-            return
-        # The transaction may have begun before the log start: then all from there on is unstable,
-        # as far as anybody can read it.
-        where = self._maybe_convert_to_offset_metadata(max(offset, self.log_start_offset))
-        self._first_unstable = where
-        self._located_unstable = None if where.message_offset_only else where.message_offset
-
-    def _maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        try:
-            return self.local_log.convert_to_offset_metadata(offset)
-        except OffsetOutOfRangeError:
-            return LogOffsetMetadata(offset)
 
     # ----------------------------------------------------------------------------------- reads
 
@@ -466,9 +385,9 @@ class PartitionLog:
         if isolation is FetchIsolation.LOG_END:
             max_offset = self.local_log.log_end_offset_metadata
         elif isolation is FetchIsolation.HIGH_WATERMARK:
-            max_offset = self._fetch_high_watermark()
+            max_offset = self.offsets.fetch_high_watermark()
         else:
-            max_offset = self._fetch_last_stable_offset()
+            max_offset = self.offsets.fetch_last_stable_offset()
         return self.local_log.read(
             start_offset,
             max_length,
@@ -500,7 +419,7 @@ class PartitionLog:
         segment = self.local_log.roll(expected_next_offset)
         self.producer_state_manager.update_map_end_offset(segment.base_offset)
         snapshot = self.producer_state_manager.take_snapshot(sync=False)
-        self.update_high_watermark_with_log_end_offset()
+        self.offsets.update_high_watermark_with_log_end_offset()
 
         def flush() -> None:
             if snapshot is not None:
@@ -572,7 +491,7 @@ class PartitionLog:
         deleted = self.local_log.truncate_to(target_offset)
         self._delete_producer_snapshots(deleted)
         self.leader_epoch_cache.truncate_from_end_async_flush(target_offset)
-        self.log_start_offset = min(target_offset, self.log_start_offset)
+        self.offsets.log_start_offset = min(target_offset, self.log_start_offset)
         self._rebuild_producer_state(target_offset)
         if self.high_watermark >= self.log_end_offset:
             self.update_high_watermark(self.local_log.log_end_offset_metadata)
@@ -585,7 +504,8 @@ class PartitionLog:
         self.local_log.truncate_fully_and_start_at(new_offset)
         self.leader_epoch_cache.clear_and_flush()
         self.producer_state_manager.truncate_fully_and_start_at(new_offset)
-        self.log_start_offset = new_offset if log_start_offset is None else log_start_offset
+        start = new_offset if log_start_offset is None else log_start_offset
+        self.offsets.log_start_offset = start
         self._rebuild_producer_state(new_offset)
         self.update_high_watermark(self.local_log.log_end_offset_metadata)
 
@@ -651,7 +571,7 @@ class PartitionLog:
 
     def _rebuild_producer_state(self, last_offset: int) -> None:
         self.local_log.ensure_open()
-        self._located_unstable = None
+        self.offsets.forget_places()
         rebuild_producer_state(
             self.producer_state_manager,
             self.segments,

@@ -178,7 +178,7 @@ def _write(
         info.log_start_offset = log.log_start_offset
         return info
     log.local_log.append(info.last_offset, records)
-    log.update_high_watermark_with_log_end_offset()
+    log.offsets.update_high_watermark_with_log_end_offset()
     for updated in checked.updated_producers.values():
         producers.update(updated)
     for completed in checked.completed_txns:
