@@ -18,7 +18,7 @@ from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.appended_batches import iter_appended
-from kafka_log.appended_records import iter_offsets
+from kafka_log.appended_records import iter_offsets, prefers_kernels
 from kafka_log.config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,
@@ -31,6 +31,8 @@ from kafka_log.errors import (
 
 UNKNOWN_OFFSET = -1
 _FIRST_PRODUCE_WITH_ZSTD = 7
+_MANY_BATCHES = 8
+_COPIES = (AppendOrigin.REPLICATION, AppendOrigin.RAFT_LEADER)
 
 
 class LeaderHwChange(enum.Enum):
@@ -93,12 +95,19 @@ def analyze_and_validate_records(
     leader_epoch: int,
     config: LogConfig,
     log_start_offset: int = UNKNOWN_OFFSET,
+    compiled: bool | None = None,
 ) -> LogAppendInfo:
     """What the batches of an append amount to, or why the log refuses them as a whole.
 
     From a batch on that a newer leader wrote, a follower leaves the rest: `valid_bytes` ends there
-    (KAFKA-18723).
+    (KAFKA-18723). `compiled` says whether kernels walk; without it the number of bytes does.
     """
+    if require_offsets_monotonic and origin in _COPIES and _has_many_batches(records, compiled):
+        max_size = None if ignore_record_size else config.max_message_bytes
+        scanned = _analyze_at_once(records, origin, leader_epoch, max_size)
+        if scanned is not None:
+            scanned.log_start_offset = log_start_offset
+            return scanned
     info = LogAppendInfo(log_start_offset=log_start_offset, valid_bytes=0)
     is_first, is_monotonic, skips = True, True, False
     last_leader_epoch = NO_PARTITION_LEADER_EPOCH
@@ -135,6 +144,40 @@ def analyze_and_validate_records(
     if last_leader_epoch != NO_PARTITION_LEADER_EPOCH:
         info.last_leader_epoch = last_leader_epoch
     return info
+
+
+def _has_many_batches(records: Buffer, compiled: bool | None) -> bool:
+    """Whether they are worth kernels, going by the size of the first."""
+    if compiled is not None:
+        return compiled
+    size = len(records)
+    return prefers_kernels(size) and int.from_bytes(records[8:12], "big") < size // _MANY_BATCHES
+
+
+def _analyze_at_once(
+    records: Buffer, origin: AppendOrigin, leader_epoch: int, max_size: int | None
+) -> LogAppendInfo | None:
+    """What the walk would give, if nothing about these batches is to be refused or left out."""
+    from kafka_log.append_scan import scan_batches
+
+    found = scan_batches(records)
+    if (
+        found is None
+        or found.highest_leader_epoch > leader_epoch
+        or (origin is AppendOrigin.RAFT_LEADER and found.lowest_leader_epoch != leader_epoch)
+        or (max_size is not None and found.largest_size > max_size)
+    ):
+        return None
+    epoch = found.last_leader_epoch
+    return LogAppendInfo(
+        first_offset=found.first_offset,
+        last_offset=found.last_offset,
+        last_leader_epoch=None if epoch == NO_PARTITION_LEADER_EPOCH else epoch,
+        max_timestamp=max(found.max_timestamp, NO_TIMESTAMP),
+        source_compression=found.source_compression,
+        valid_bytes=len(records),
+        last_offset_of_first_batch=found.last_offset_of_first_batch,
+    )
 
 
 def trim_invalid_bytes(records: Buffer, info: LogAppendInfo) -> Buffer:

@@ -97,6 +97,50 @@ def draw_large_case(seed: int) -> AppendCase:
     return AppendCase(data=data, leader_epoch=5, config=_draw_config(rng), offset=77, note=note)
 
 
+def draw_fetch(seed: int) -> AppendCase:
+    """Many small batches, as a follower fetches them or a raft leader appends them."""
+    rng = random.Random(f"fetch {seed}")
+    origin = rng.choice(("REPLICATION", "REPLICATION", "RAFT_LEADER"))
+    offset, parts = rng.choice((0, 5, 2**40)), []
+    for _ in range(rng.choice((1, 30, 200))):
+        records = _draw_simple(rng, sane=True)[:3]
+        epoch = 5 if origin == "RAFT_LEADER" else rng.choice((-1, 3, 5))
+        codec = rng.choice(CODECS)
+        fields = {"base_offset": offset, "partition_leader_epoch": epoch, "codec": codec}
+        parts.append(encode_batch(records, **fields, **_draw_producer(rng)))
+        offset += len(records) + rng.choice((0, 0, 4))
+    note = "sound"
+    if rng.random() < 0.6:
+        which = rng.randrange(len(parts))
+        damage = rng.choice((_edit_header, _flip_payload, _flip_anywhere, _edit_epoch, _go_back))
+        parts[which], note = damage(rng, parts[which], [])
+    data = b"".join(parts)
+    if rng.random() < 0.2:
+        data, cut = _tail(rng, data)
+        note += cut
+    return AppendCase(
+        data=data,
+        origin=origin,
+        leader_epoch=5,
+        config={"max.message.bytes": rng.choice((300, 1_048_588))},
+        ignore_record_size=origin == "REPLICATION" or rng.random() < 0.3,
+        require_offsets_monotonic=True,
+        note=note,
+    )
+
+
+def _edit_epoch(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+    epoch = rng.choice((-1, 4, 6, 2**31 - 1))
+    header = BatchHeader.unpack(data)._replace(partition_leader_epoch=epoch)
+    return assemble(header, data[HEADER_SIZE:]), f"epoch {epoch}"
+
+
+def _go_back(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+    header = BatchHeader.unpack(data)
+    header = header._replace(base_offset=header.base_offset - rng.randint(1, 9))
+    return assemble(header, data[HEADER_SIZE:]), "goes back"
+
+
 def _some_values(rng: random.Random) -> tuple[bytes | None, ...]:
     return (None, b"", b"value " * 20, rng.randbytes(40), rng.randbytes(100))
 

@@ -13,6 +13,9 @@ from kafka_format.compression import Codec, compress, decompress
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.append_origin import AppendOrigin
+from kafka_log.append_scan import scan_batches
+from kafka_log.appended_batches import DefaultBatch
+from kafka_log.appended_columns import decode_columns
 from kafka_log.config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,
@@ -307,13 +310,68 @@ def test_any_bytes_are_validated_or_refused(seed: int, flips: list[int]) -> None
         assert result.next_offset >= 100
 
 
-def test_a_small_append_loads_no_numba() -> None:
+def test_a_small_append_loads_neither_numpy_nor_numba() -> None:
     program = """
 import sys
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
-from tests.kafka_log.test_validation import NOW, validate
-validate(encode_batch([SimpleRecord(NOW, b"k", b"v")]))
-assert "numba" not in sys.modules
+from kafka_log import validation
+from kafka_log.config import LogConfig
+data = encode_batch([SimpleRecord(5, b"k", b"v")])
+common = {"origin": validation.AppendOrigin.CLIENT, "config": LogConfig()}
+info = validation.analyze_and_validate_records(
+    data, ignore_record_size=False, require_offsets_monotonic=False, leader_epoch=0, **common
+)
+result = validation.validate_messages_and_assign_offsets(
+    data, offset=7, now_ms=5, source_compression=info.source_compression,
+    partition_leader_epoch=0, **common
+)
+assert result.next_offset == 8
+assert not {"numba", "numpy"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# --- short cuts are taken -------------------------------------------------------------------------
+
+
+def test_sound_batches_of_a_fetch_are_analysed_at_once_and_odd_ones_are_not() -> None:
+    sound = b"".join(
+        encode_batch(RECORDS, base_offset=offset, partition_leader_epoch=offset // 10, codec=codec)
+        for offset, codec in ((10, Codec.NONE), (12, Codec.LZ4), (20, Codec.NONE))
+    )
+    found = scan_batches(sound)
+    assert found is not None
+    assert (found.first_offset, found.last_offset_of_first_batch, found.last_offset) == (10, 11, 21)
+    assert (found.lowest_leader_epoch, found.highest_leader_epoch) == (1, 2)
+    assert found.source_compression is Codec.LZ4
+    for odd in (sound + sound, sound[:-1], sound[:-1] + b"?", sound + bytes(40)):
+        assert scan_batches(odd) is None
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_records_that_would_be_written_alike_are_not_written_anew(codec: Codec) -> None:
+    data = encode_batch(RECORDS, codec=codec)
+    columns = decode_columns(DefaultBatch(memoryview(data)))
+    assert columns is not None
+    assert columns.canonical_payload() == encode_batch(RECORDS)[HEADER_SIZE:]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "14 00 00 00 02 6b 82 00 76 00",  # value length 1 in two bytes
+        "10 00 00 00 02 6b 03 00",  # value length -2, null all the same
+        "10 01 00 00 02 6b 01 00",  # attributes
+        "10 00 00 02 02 6b 01 00",  # offset delta 1
+        "10 00 02 00 02 6b 01 00",  # timestamp delta 1
+        "16 00 00 00 02 6b 01 02 02 68 01",  # a header
+    ],
+)
+def test_records_that_would_be_written_otherwise_are_written_anew(record: str) -> None:
+    payload = bytes.fromhex(record)
+    payload = bytes([2 * (len(payload) - 1)]) + payload[1:]
+    header = BatchHeader.unpack(encode_batch([SimpleRecord(NOW, b"k", None)]))
+    columns = decode_columns(DefaultBatch(memoryview(assemble(header, payload))))
+    assert columns is not None
+    assert columns.canonical_payload() is None

@@ -30,7 +30,7 @@ from kafka_log.validation import (
     validate_messages_and_assign_offsets,
     validate_produce_records,
 )
-from tests.kafka_log.append_cases import AppendCase, draw_case, draw_large_case
+from tests.kafka_log.append_cases import AppendCase, draw_case, draw_fetch, draw_large_case
 from tests.oracle.client import Oracle
 
 KAFKA_ERRORS: dict[str, type[LogError]] = {
@@ -82,6 +82,7 @@ def ours(case: AppendCase, *, compiled: bool | None = None) -> dict[str, Any]:
             leader_epoch=case.leader_epoch,
             config=config,
             log_start_offset=0,
+            compiled=compiled,
         )
         analyzed.append(info)
         return {
@@ -212,6 +213,13 @@ def test_large_batches_get_kafkas_answers_by_rows_and_by_kernels(
     oracle: Oracle, tmp_path: Path
 ) -> None:
     cases = [draw_large_case(seed) for seed in range(50)]
+    compare(oracle, tmp_path / "orders-0", cases, ways=(False, True, None))
+
+
+def test_fetched_batches_get_kafkas_answers_one_by_one_and_all_at_once(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    cases = [draw_fetch(seed) for seed in range(150)]
     compare(oracle, tmp_path / "orders-0", cases, ways=(False, True, None))
 
 
