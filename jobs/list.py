@@ -73,7 +73,7 @@ def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[dict[
 def _partition_rows(
     log_dir: LogDir, selection: options.Selection, arguments: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
-    from pipelines.engine import EngineError, Failure, progress_bar, run
+    from pipelines.engine import Failure, progress_bar, run
     from pipelines.tables.inventory import PartitionTask, bytes_to_read, partition_rows
 
     tasks = [
@@ -81,17 +81,13 @@ def _partition_rows(
         for partition in log_dir.partitions
         if selection.includes(partition.topic, partition.partition)
     ]
-    try:
-        rows = run(
-            tasks,
-            partition_rows,
-            engine=arguments.engine,
-            bytes_of=bytes_to_read,
-            on_progress=None if arguments.quiet else progress_bar("reading"),
-        )
-    except EngineError as error:
-        raise options.UsageError(str(error)) from None
-    for row in rows:
+    for row in run(
+        tasks,
+        partition_rows,
+        engine=arguments.engine,
+        bytes_of=bytes_to_read,
+        on_progress=None if arguments.quiet else progress_bar("reading"),
+    ):
         if isinstance(row, Failure):
             path = row.task.partition.path
             yield {"kind": "problem", "path": path, "trouble": "unreadable", "message": row.message}

@@ -224,10 +224,20 @@ def add_engine(parser: Parser) -> None:
     """`engine`: for `pipelines.engine.run`"""
     parser.add_argument(
         "--engine",
-        choices=("auto", "local", "spark"),
+        type=_engine,
         default="auto",
+        metavar="auto|local|spark",
         help="where to work: in this machine's processes (local, auto); spark comes later",
     )
+
+
+def _engine(text: str) -> str:
+    """Refused here, before anything is read."""
+    if text == "spark":
+        raise argparse.ArgumentTypeError("spark comes with a later version; use local, or auto")
+    if text not in ("auto", "local"):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected auto, local or spark")
+    return text
 
 
 def add_kafka_version(parser: Parser) -> None:

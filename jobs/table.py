@@ -15,7 +15,12 @@ NOTHING = "-"
 
 
 def json_line(row: Mapping[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False)
+    text = json.dumps(row, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a file's name that is no UTF-8: its odd bytes stay as \\udcXX
+        return json.dumps(row)
+    return text
 
 
 def table(
