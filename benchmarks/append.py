@@ -1,0 +1,82 @@
+"""Appends as a leader: batches of a megabyte into a log on disk, flushed at the end of a round.
+
+    python -m benchmarks.append [--megabytes 512] [--directory /somewhere]
+
+MB are of batches as the producer sent them. Every record is checked and every batch stamped; the
+writes go to the page cache, as a broker's do.
+"""
+
+import argparse
+import random
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_format.batch import encode_batch
+from kafka_format.compression import Codec
+from kafka_format.record import SimpleRecord
+from kafka_log.clock import Scheduler, system_clock
+from kafka_log.config import LogConfig
+from kafka_log.files import DiskFiles
+from kafka_log.log import PartitionLog
+
+START = 1_700_000_000_000
+
+
+class Appended(NamedTuple):
+    size: int
+    seconds: float
+    flush_seconds: float
+
+    @property
+    def megabytes_per_second(self) -> float:
+        return self.size / self.seconds / 1e6
+
+
+def batch(*, size: int = 1_000_000, value_size: int = 100, codec: Codec = Codec.NONE) -> bytes:
+    """A client's batch of about this size, before compression."""
+    rng = random.Random(1)
+    count = max(1, size // (value_size + 20))
+    words = [rng.randbytes(8) for _ in range(64)]
+    records = [
+        SimpleRecord(START + i, b"key-%06d" % i, b"".join(rng.choices(words, k=value_size // 8)))
+        for i in range(count)
+    ]
+    return encode_batch(records, codec=codec)
+
+
+def append(directory: Path, data: bytes, *, megabytes: int = 512) -> Appended:
+    """The same batch again and again, without a producer: nothing makes it a duplicate."""
+    count = max(1, megabytes * 1_000_000 // len(data))
+    config = LogConfig(max_message_bytes=2**31 - 1, message_timestamp_after_max_ms=2**63 - 1)
+    log = PartitionLog.open(DiskFiles(directory), config, system_clock, Scheduler(system_clock))
+    log.append_as_leader(data, leader_epoch=0)  # kernels are compiled by the first
+    begin = time.perf_counter()
+    for _ in range(count):
+        log.append_as_leader(data, leader_epoch=0)
+    written = time.perf_counter()
+    log.flush()
+    flushed = time.perf_counter()
+    log.close()
+    return Appended(count * len(data), written - begin, flushed - written)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=512)
+    parser.add_argument("--directory", type=Path, default=None, help="where to write")
+    options = parser.parse_args()
+    for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
+        for value_size in (100, 1000, 10_000):
+            data = batch(value_size=value_size, codec=codec)
+            with tempfile.TemporaryDirectory(dir=options.directory) as folder:
+                done = append(Path(folder), data, megabytes=options.megabytes)
+            print(
+                f"{codec!s:6} values of {value_size:6} bytes, batches of {len(data):8}:"
+                f" {done.megabytes_per_second:8.0f} MB/s, flush {done.flush_seconds:.2f} s"
+            )
+
+
+if __name__ == "__main__":
+    main()
