@@ -389,7 +389,9 @@ class LogLoader:
         )
         if not manager.is_empty:
             raise LogLoadError(f"{self._files.directory}: producer state before it was loaded")
-        with told_snapshots(manager, self.journal, "no segment begins there"):
+        # The manager has looked before any file was deleted: some of its snapshots are gone.
+        present = [each for each in manager.snapshots if self._files.exists(each.name)]
+        with told_snapshots(manager, self.journal, "no segment begins there", present):
             manager.remove_stray_snapshots(self._segments.base_offsets())
         rebuild_producer_state(
             manager,

@@ -179,6 +179,12 @@ class OverlayFiles(Files):
         self._content(name)
         del self._contents[name]
 
+    def replace(self, name: str, data: Buffer) -> None:
+        """The same, but what is written is a new file from the start: no `.tmp` is told of."""
+        self._contents.pop(f"{name}.tmp", None)
+        self._contents[name] = _Content(None, 0, self._clock())
+        self.write(name, data)
+
     def sync_directory(self) -> None:
         pass
 

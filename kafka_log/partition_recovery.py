@@ -132,6 +132,8 @@ def load_partition(
     for name in (FileKind.LEADER_EPOCH_CHECKPOINT.value, FileKind.PARTITION_METADATA.value):
         if name not in before and files.exists(name):
             journal.add(name, Action.WRITE, "missing")
+        if f"{name}.tmp" in before and not files.exists(f"{name}.tmp"):
+            journal.add(f"{name}.tmp", Action.DELETE, f"{name} is written anew, by way of it")
     return LoadedPartition(log=log, scheduler=scheduler, journal=journal)
 
 
@@ -179,7 +181,7 @@ class RecoveryPlan:
     @property
     def is_needed(self) -> bool:
         """Whether a restart would change any file."""
-        return bool(self.files.changes())
+        return any(row.action not in ("read", "rebuilt") for row in self.rows())
 
     def rows(self) -> list[RecoveryRow]:
         """One row a file that is changed, rebuilt or read, by name."""

@@ -14,10 +14,10 @@ from kafka_log.producer_state import ProducerReplay
 from kafka_log.recovery_journal import Action, Journal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kafka_log.clock import Clock
-    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.producer_state import ProducerStateManager, SnapshotFile
     from kafka_log.segment import LogSegment
     from kafka_log.segments import LogSegments
 
@@ -75,9 +75,14 @@ def take_snapshot(manager: ProducerStateManager, journal: Journal, why: str) -> 
 
 
 @contextlib.contextmanager
-def told_snapshots(manager: ProducerStateManager, journal: Journal, why: str) -> Iterator[None]:
-    """Tell the journal which snapshots are gone afterwards."""
-    before = manager.snapshots
+def told_snapshots(
+    manager: ProducerStateManager,
+    journal: Journal,
+    why: str,
+    before: Sequence[SnapshotFile] | None = None,
+) -> Iterator[None]:
+    """Tell the journal which snapshots (of `before`, or of the manager's) are gone afterwards."""
+    before = manager.snapshots if before is None else before
     yield
     after = set(manager.snapshots)
     for snapshot in before:

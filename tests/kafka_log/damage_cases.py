@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tests import golden
 from tests.oracle.client import Oracle, record
 from tests.oracle.logs import START, LogPlan
 
@@ -27,6 +28,12 @@ SETTINGS = {
     "message.timestamp.after.max.ms": 2**63 - 1,
     "retention.ms": -1,
 }
+GOLDEN = (
+    ("clean-3.9.1", "transactions-0"),
+    ("cleaner-4.3.1", "compacted.codecs-0"),
+    ("groups-4.3.1", "__consumer_offsets-1"),
+    ("legacy-2.8.2", "magic-0.mixed-0"),
+)
 SUFFIXES = (".deleted", ".cleaned", ".swap")
 ENDINGS = (".log", ".index", ".timeindex", ".txnindex")
 _BATCH_LENGTH_END = 12
@@ -111,7 +118,8 @@ def build_sources(oracle: Oracle, folder: Path) -> list[Source]:
     sources.append(_empty(oracle, folder))
     sources.append(_trimmed(oracle, folder))
     sources += [_overflowing(oracle, folder, seed) for seed in (1, 2, 3)]
-    sources.append(_mixed_magics(oracle, folder, sources))
+    sources.append(_mixed_magics(oracle, folder))
+    sources += _golden(folder)
     return sources
 
 
@@ -181,7 +189,7 @@ def _overflowing(oracle: Oracle, folder: Path, seed: int) -> Source:
     return Source(name=f"overflow-{seed}", path=path, log_end_offset=offset + 1)
 
 
-def _mixed_magics(oracle: Oracle, folder: Path, sources: Sequence[Source]) -> Source:
+def _mixed_magics(oracle: Oracle, folder: Path) -> Source:
     """A log that was written by brokers of three ages."""
     path = folder / "mixed" / "orders-0"
     path.mkdir(parents=True)
@@ -197,8 +205,21 @@ def _mixed_magics(oracle: Oracle, folder: Path, sources: Sequence[Source]) -> So
             data += oracle.build_batch(batch)
             offset += 3
     (path / f"{0:020d}.log").write_bytes(data)
-    del sources
     return Source(name="mixed", path=path, log_end_offset=offset)
+
+
+def _golden(folder: Path) -> list[Source]:
+    """Small partitions that brokers of several ages wrote; their indexes are small too."""
+    found = []
+    for pack, partition in GOLDEN:
+        origin = next(golden.shared(pack).rglob(partition))
+        path = folder / pack / "orders-0"
+        shutil.copytree(origin, path)
+        last = max(path.glob("*.log"))
+        settings = {"segment.index.bytes": 4096, "index.interval.bytes": 500}
+        end = int(last.stem) + 30
+        found.append(Source(name=pack, path=path, log_end_offset=end, settings=settings))
+    return found
 
 
 # ------------------------------------------------------------------------------------- the drawing

@@ -174,15 +174,19 @@ def _shown(value: Any) -> str:
 def run_cases(
     oracle: Oracle, sources: Sequence[Source], seeds: Sequence[int], folder: Path
 ) -> list[str]:
+    """Draw cases, make their directories, and tell what differs."""
+    cases = [draw_case(seed, sources) for seed in seeds]
+    for case in cases:
+        make(case, folder / str(case.seed) / "before")
+    return open_and_compare(oracle, cases, folder)
+
+
+def open_and_compare(oracle: Oracle, cases: Sequence[Case], folder: Path) -> list[str]:
     """What differs, case by case; many directories are opened by one call."""
-    cases = []
-    for seed in seeds:
-        case = draw_case(seed, sources)
-        home = folder / str(seed)
-        made = make(case, home / "before")
+    for case in cases:
+        home = folder / str(case.seed)
         for copy in ("kafka", "ours"):
-            shutil.copytree(made, home / copy / case.directory)
-        cases.append(case)
+            shutil.copytree(home / "before" / case.directory, home / copy / case.directory)
     answers = oracle.call(
         "open_logs",
         logs=[
