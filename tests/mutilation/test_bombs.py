@@ -264,9 +264,9 @@ def test_a_record_bomb_costs_its_bytes_and_a_fixed_number_of_rows(
 @pytest.mark.parametrize(
     ("read", "size", "fixed"),
     [
-        pytest.param(walk_rows, 2 * MIB, 16, id="rows"),
-        pytest.param(walk_columns, 12 * MIB, 32, id="columns"),
-        pytest.param(lambda *to: dump(*to, "rows", *JSON), 2 * MIB, 16, id="JSON by rows"),
+        pytest.param(walk_rows, 4 * MIB, 16, id="rows"),
+        pytest.param(walk_columns, 48 * MIB, 32, id="columns"),
+        pytest.param(lambda *to: dump(*to, "rows", *JSON), 4 * MIB, 16, id="JSON by rows"),
     ],
 )
 def test_a_bomb_of_legacy_messages_costs_no_more(
