@@ -65,7 +65,7 @@ def _content(data: bytes) -> object:
 
 @pytest.mark.parametrize("first", range(0, 300, SEEDS_PER_CALL))
 def test_random_operations_leave_the_state_that_kafka_has(
-    oracle: Oracle, tmp_path: Path, first: int
+    oracle: Oracle, memory_path: Path, first: int
 ) -> None:
-    seen = compare(oracle, tmp_path, range(first, first + SEEDS_PER_CALL))
+    seen = compare(oracle, memory_path, range(first, first + SEEDS_PER_CALL))
     assert len(seen) >= 6, f"the operations are tame: {seen}"
