@@ -8,6 +8,8 @@ from kafka_log import errors
 
 _OURS: dict[str, tuple[type[BaseException], ...]] = {
     "IllegalArgumentException": (errors.IllegalArgumentError,),
+    "NullPointerException": (errors.IllegalControlRecordError,),
+    "BufferUnderflowException": (errors.IllegalControlRecordError,),
     "BufferOverflowException": (errors.IndexFullError,),
     "IllegalStateException": (errors.LogError,),
     "InvalidOffsetException": (errors.InvalidOffsetError,),

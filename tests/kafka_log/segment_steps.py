@@ -13,7 +13,8 @@ from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
-from kafka_log.files import Files
+from kafka_log.file_records import FileRecords
+from kafka_log.files import DiskFiles, Files
 from kafka_log.index_files import OffsetPosition
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.producer_entry import CompletedTxn
@@ -249,6 +250,17 @@ def draw_run(seed: int) -> dict[str, Any]:
     return {"base_offset": BASE, "config": config, "time": START, "steps": draw.steps}
 
 
+def steps_with(*steps: Step, **config: int) -> dict[str, Any]:
+    """A run of these steps on a segment that is there (or not yet)."""
+    settings = {"index_interval_bytes": 4096, "segment_index_bytes": 4000} | config
+    return {
+        "base_offset": BASE,
+        "config": {name.replace("_", "."): value for name, value in settings.items()},
+        "time": START,
+        "steps": [{"do": "open", "exists": True}, *steps],
+    }
+
+
 class OurSegment:
     """One segment of ours, taking the steps that run_segments takes."""
 
@@ -372,9 +384,10 @@ class OurSegment:
         truncated = self.segment.recover(producers, epochs)
         return [truncated, producers.map_end_offset, sorted(producers.active_producers)]
 
-    def _append_from_file(self, name: str, start: int) -> list[int]:
-        other = LogSegment.open(self.files, int(Path(name).stem), self.config, self.clock)
-        return [self.segment.append_from_file(other.log, start)]
+    def _append_from_file(self, start: int, **source: str) -> list[int]:
+        path = Path(source["from"])
+        records = FileRecords(DiskFiles(path.parent), path.name, file_already_exists=True)
+        return [self.segment.append_from_file(records, start)]
 
     def _close(self) -> None:
         self.segment.close()

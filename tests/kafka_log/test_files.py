@@ -4,6 +4,7 @@ import contextlib
 import io
 import os
 import random
+import resource
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -156,6 +157,18 @@ def test_a_closed_file_may_be_closed_again(files: Files) -> None:
     file.sync()
     file.close()
     file.close()
+
+
+def test_a_full_disk_takes_a_part_of_a_write_and_says_so(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    file = DiskFiles(tmp_path).open("a", create=True)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            file.write_at(0, bytes(5000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (file.size, (tmp_path / "a").stat().st_size) == (4096, 4096)
 
 
 def test_a_missing_directory_is_an_error_of_the_disk(tmp_path: Path) -> None:
