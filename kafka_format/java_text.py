@@ -93,7 +93,9 @@ def _parse(text: str, *, bits: int) -> int | None:
     if not digits.isdecimal() or max(digits) > _LAST_OF_FIRST_PLANE:
         return None
     if len(digits) > _INT64_DIGITS:  # before int(), which refuses thousands of digits
-        digits = "".join(str(unicodedata.decimal(digit)) for digit in digits).lstrip("0") or "0"
+        if not digits.isascii():
+            digits = "".join(str(unicodedata.decimal(digit)) for digit in digits)
+        digits = digits.lstrip("0") or "0"
         if len(digits) > _INT64_DIGITS:
             return None
     value = -int(digits) if negative else int(digits)

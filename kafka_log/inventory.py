@@ -63,6 +63,8 @@ class Problem(NamedTuple):
 class File:
     path: str
     name: FileName
+    offset: int | None
+    """In its name."""
     size_in_bytes: int
     modified_ms: int
     stray: str | None = None

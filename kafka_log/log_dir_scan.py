@@ -118,10 +118,9 @@ _STATES = {state: number for number, state in enumerate(FileState)}
 def _order(file: File) -> tuple[bool, int, int, int, str]:
     """A directory's own files first, then segment by segment."""
     name = file.name
-    offset = name.offset
-    if offset is None:
+    if file.offset is None:
         return (False, 0, 0, 0, file.path)
-    return (True, offset, _STATES[name.state], _ORDER[name.kind], file.path)
+    return (True, file.offset, _STATES[name.state], _ORDER[name.kind], file.path)
 
 
 def _file(entry: Entry, place: Place) -> File:
@@ -129,6 +128,7 @@ def _file(entry: Entry, place: Place) -> File:
     return File(
         path=entry.path,
         name=name,
+        offset=name.offset,
         size_in_bytes=entry.size,
         modified_ms=entry.modified_ms,
         stray=why_stray(name, place),
@@ -261,10 +261,10 @@ def _company(listing: Listing, only: str) -> list[str]:
 
 def _with_orphans(files: list[File]) -> list[File]:
     """A live index belongs to a live log, or to nothing."""
-    logs = {file.name.offset for file in files if file.name.kind is FileKind.LOG and not file.stray}
+    logs = {file.offset for file in files if file.name.kind is FileKind.LOG and not file.stray}
     return [
         replace(file, stray="no .log beside it: removed at the next start")
-        if file.name.kind in SEGMENT_KINDS and not file.stray and file.name.offset not in logs
+        if file.name.kind in SEGMENT_KINDS and not file.stray and file.offset not in logs
         else file
         for file in files
     ]
@@ -274,7 +274,7 @@ def _segments(files: Iterable[File]) -> list[Segment]:
     grouped: dict[tuple[int, FileState], dict[FileKind, File]] = {}
     snapshots: dict[int, File] = {}
     for file in files:
-        name, offset = file.name, file.name.offset
+        name, offset = file.name, file.offset
         if offset is None or not name.is_canonical:
             continue
         if name.kind in SEGMENT_KINDS:

@@ -149,7 +149,7 @@ def file_row(file: File, partition: Partition | None = None) -> Row:
         "partition": partition.partition if partition else None,
         "file_kind": file.name.kind.name.lower(),
         "state": file.name.state.name.lower(),
-        "offset": file.name.offset,
+        "offset": file.offset,
         "size_in_bytes": file.size_in_bytes,
         "modified_ms": file.modified_ms,
         "what": describe(file.name),
