@@ -571,7 +571,7 @@ class PartitionLog:
 
     def _rebuild_producer_state(self, last_offset: int) -> None:
         self.local_log.ensure_open()
-        self.offsets.forget_places()
+        self.offsets.forget_transactions()
         rebuild_producer_state(
             self.producer_state_manager,
             self.segments,

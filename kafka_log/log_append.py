@@ -28,6 +28,7 @@ from kafka_log.append_info import (
 )
 from kafka_log.appended_records import iter_offsets
 from kafka_log.errors import RecordBatchTooLargeError, UnexpectedAppendOffsetError
+from kafka_log.fetch_data import LogOffsetMetadata
 from kafka_log.producer_validation import analyze_and_validate_producer_state
 from kafka_log.segment import LogSegment, RollParams
 from kafka_log.validation import validate_messages_and_assign_offsets
@@ -164,9 +165,11 @@ def _write(
     log: PartitionLog, segment: LogSegment, records: Buffer, info: LogAppendInfo, append: Append
 ) -> LogAppendInfo:
     producers = log.producer_state_manager
+    start = segment.size
+    positions: dict[int, int] = {}
     checked = analyze_and_validate_producer_state(
         producers,
-        _iter_producer_batches(records),
+        _iter_producer_batches(records, positions),
         append.origin,
         append.verification_guard,
         append.transaction_version,
@@ -181,6 +184,10 @@ def _write(
     log.offsets.update_high_watermark_with_log_end_offset()
     for updated in checked.updated_producers.values():
         producers.update(updated)
+        for txn in updated.started_transactions:
+            position = start + positions[txn.first_offset]
+            place = LogOffsetMetadata(txn.first_offset, segment.base_offset, position)
+            log.offsets.note_transaction(place)
     for completed in checked.completed_txns:
         segment.update_txn_index(completed, producers.last_stable_offset(completed))
         producers.complete_txn(completed)
@@ -197,11 +204,13 @@ def _iter_positions(records: Buffer) -> Iterator[tuple[int, int]]:
         position += size
 
 
-def _iter_producer_batches(records: Buffer) -> Iterator[RecordBatch]:
+def _iter_producer_batches(records: Buffer, positions: dict[int, int]) -> Iterator[RecordBatch]:
+    """Batches that have a producer; `positions` is told where each base offset lies."""
     view = memoryview(records)
     for position, size in _iter_positions(records):
         if view[position + 16] < 2 or size < HEADER_SIZE:
             continue
         if _PRODUCER_ID.unpack_from(view, position + _PRODUCER_ID_POSITION)[0] >= 0:
             header = BatchHeader.unpack(view, position)
+            positions[header.base_offset] = position
             yield RecordBatch(header, MEMORY, position, view[position : position + size])

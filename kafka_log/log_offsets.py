@@ -32,7 +32,7 @@ class LogOffsets:
         self._producers = producers
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable: LogOffsetMetadata | None = None
-        self._located_unstable: int | None = None  # a first unstable offset whose place is known
+        self._transaction_places: dict[int, LogOffsetMetadata] = {}  # of those begun since the load
         first_base = local_log.segments.first_segment_base_offset() or 0
         self._raise_to(max(log_start_offset, first_base))
         self.log_start_offset = max(log_start_offset, first_base)
@@ -119,18 +119,31 @@ class LogOffsets:
 
     # --------------------------------------------------------------------- first unstable offset
 
+    def note_transaction(self, place: LogOffsetMetadata) -> None:
+        """Where a transaction begins; of one that was found by a replay it has to be looked up."""
+        self._transaction_places[place.message_offset] = place
+
+    def forget_transactions(self) -> None:
+        """The log was cut: where a transaction began may be elsewhere now, or nowhere."""
+        self._transaction_places.clear()
+
     def maybe_increment_first_unstable_offset(self) -> None:
         self._local_log.ensure_open()
         offset = self._producers.first_unstable_offset()
+        places = self._transaction_places
         if offset is None:
+            places.clear()
             self._first_unstable = None
-        elif offset < self.log_start_offset or offset != self._located_unstable:
+            return
+        if len(places) > 1 and min(places) < offset:
+            for decided in [first for first in places if first < offset]:
+                del places[decided]
+        if offset in places and offset >= self.log_start_offset:
+            self._first_unstable = places[offset]
+        else:
             # The transaction may have begun before the log start: then all from there on is
             # unstable, as far as anybody can read it.
-            where = self._located(max(offset, self.log_start_offset))
-            self._first_unstable = where
-            is_located = where.message_offset == offset and not where.message_offset_only
-            self._located_unstable = offset if is_located else None
+            self._first_unstable = self._located(max(offset, self.log_start_offset))
 
     def fetch_last_stable_offset(self) -> LogOffsetMetadata:
         high_watermark = self.fetch_high_watermark()
@@ -140,10 +153,6 @@ class LogOffsets:
         if unstable.message_offset_only:
             self._first_unstable = unstable = self._located(unstable.message_offset)
         return unstable
-
-    def forget_places(self) -> None:
-        """The log was cut: where a transaction began may be elsewhere now, or nowhere."""
-        self._located_unstable = None
 
     def _located(self, offset: int) -> LogOffsetMetadata:
         try:

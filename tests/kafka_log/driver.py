@@ -19,7 +19,7 @@ from kafka_log.append_info import LogAppendInfo
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
-from kafka_log.fetch_data import FetchDataInfo
+from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
 from kafka_log.files import Files
 from kafka_log.log import FetchIsolation, PartitionLog
 from kafka_log.producer_entry import ProducerStateEntry
@@ -44,7 +44,7 @@ KAFKA_CLASSES: dict[type[Exception], tuple[str, ...]] = {
     errors.UnexpectedAppendOffsetError: ("UnexpectedAppendOffsetException",),
     errors.OffsetsOutOfOrderError: ("OffsetsOutOfOrderException",),
     errors.InvalidOffsetError: ("InvalidOffsetException",),
-    errors.IndexFullError: ("IllegalArgumentException",),
+    errors.IndexFullError: ("IllegalArgumentException", "BufferOverflowException"),
     errors.IllegalArgumentError: ("IllegalArgumentException",),
     errors.SegmentOffsetOverflowError: ("LogSegmentOffsetOverflowException",),
     errors.UnknownServerError: (
@@ -151,6 +151,10 @@ class Session:
 
     def _maybe_update_high_watermark(self, step: Mapping[str, Any]) -> dict[str, int | None]:
         return {"high_watermark": self.log.maybe_update_high_watermark(self._offset(step))}
+
+    def _maybe_increment_high_watermark(self, step: Mapping[str, Any]) -> dict[str, int | None]:
+        old = self.log.maybe_increment_high_watermark(LogOffsetMetadata(self._offset(step)))
+        return {"high_watermark": None if old is None else old.message_offset}
 
     def _log_start_offset(self, step: Mapping[str, Any]) -> dict[str, bool]:
         return {"moved": self.log.maybe_increment_log_start_offset(self._offset(step))}

@@ -25,6 +25,7 @@ from kafka_format.record import Header, SimpleRecord, TimestampType
 START = 1_700_000_000_000
 LONG_MAX = 2**63 - 1
 TOPIC_ID = "b2JqZWN0aW9uLXNlZWRlZA"
+LARGE_SEGMENT = 40_000  # has room for batches that are worth a kernel
 ISOLATIONS = ("LOG_END", "HIGH_WATERMARK", "TXN_COMMITTED")
 
 
@@ -87,6 +88,8 @@ def draw_workload(
         session["clean_shutdown"] = is_clean
         if not is_clean and drawing.chance(0.4):
             session["recovery_point"] = 0  # a checkpoint that was not written in time
+        if drawing.chance(0.1):
+            session["log_start_offset"] = 0
         is_clean = not (crashes and drawing.chance(0.35))
         session["close"] = "clean" if is_clean else "crash"
         if drawing.chance(0.1):
@@ -97,7 +100,7 @@ def draw_workload(
 
 def _draw_config(rng: random.Random) -> dict[str, Any]:
     config: dict[str, Any] = {
-        "segment.bytes": rng.choice((700, 1500, 3000, 6000)),
+        "segment.bytes": rng.choice((700, 1500, 3000, 6000, LARGE_SEGMENT)),
         "index.interval.bytes": rng.choice((0, 60, 300, 1000)),
         "segment.index.bytes": rng.choice((40, 120, 1000)),
         "message.timestamp.type": rng.choice(("CreateTime", "CreateTime", "LogAppendTime")),
@@ -149,7 +152,8 @@ def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
 def _draw_records(drawing: _Drawing, *, magic: int = 2, gaps: bool = False) -> list[SimpleRecord]:
     rng = drawing.random
     records, offset = [], 0
-    for _ in range(rng.choice((1, 1, 2, 3, 8))):
+    sizes = (1, 8, 50) if drawing.config["segment.bytes"] == LARGE_SEGMENT else (1, 1, 2, 3, 8)
+    for _ in range(rng.choice(sizes)):
         headers = ()
         if magic == 2 and drawing.chance(0.2):
             headers = (Header("trace", rng.choice((None, b"", b"1"))),)
@@ -392,7 +396,9 @@ def _log_start(drawing: _Drawing) -> dict[str, Any]:
 
 
 def _high_watermark(drawing: _Drawing) -> dict[str, Any]:
-    do = drawing.random.choice(("high_watermark", "maybe_update_high_watermark"))
+    do = drawing.random.choice(
+        ("high_watermark", "maybe_update_high_watermark", "maybe_increment_high_watermark")
+    )
     if drawing.chance(0.7):
         return {"do": do, "delta": drawing.random.choice((0, 0, -1, -4, 5))}
     return {"do": do, "from": "high_watermark", "delta": drawing.random.choice((-3, 2, 9))}

@@ -28,6 +28,7 @@ import org.apache.kafka.storage.internals.log.EpochEntry;
 import org.apache.kafka.storage.internals.log.LogAppendInfo;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.LogOffsetMetadata;
 import org.apache.kafka.storage.internals.log.LogSegment;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
 import org.apache.kafka.storage.internals.log.ProducerStateEntry;
@@ -185,6 +186,11 @@ final class Logs implements AutoCloseable {
             case "maybe_update_high_watermark":
                 return Json.object().put(
                     "high_watermark", log.maybeUpdateHighWatermark(offset(step)).orElse(null));
+            case "maybe_increment_high_watermark":
+                return Json.object().put(
+                    "high_watermark",
+                    log.maybeIncrementHighWatermark(new LogOffsetMetadata(offset(step)))
+                        .map(old -> old.messageOffset).orElse(null));
             case "read":
                 return LogAnswers.read(log, offset(step), step);
             case "offset_for_timestamp":

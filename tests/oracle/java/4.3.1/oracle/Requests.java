@@ -21,6 +21,7 @@ final class Requests {
         all.put("run_log", Logs::run);
         all.put("run_sessions", LogSessions::run);
         all.put("open_logs", Recoveries::openLogs);
+        all.put("start_log_manager", LogDirs::start);
         all.put("open_metadata_log", Recoveries::openMetadataLog);
         all.put("producer_states", ProducerStates::run);
         all.put("leader_epochs", LeaderEpochs::run);
