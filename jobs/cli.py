@@ -8,6 +8,7 @@ USAGE = 2
 
 VERBS = {
     "list": "what is here: partitions, files, sizes, offsets, cleanly stopped or not",
+    "offsets": "log start, high watermark, last stable offset, log end, and what holds them",
     "retain": "what retention would delete, by time, size and start offset",
     "recover": "what a restart would truncate and rebuild",
     "dump": "one file or directory in kafka-dump-log's words, text or JSON lines",

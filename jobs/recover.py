@@ -162,10 +162,12 @@ def _summary(done: Done) -> str:
     seconds = sum(row["estimated_seconds"] for row in partitions)
     verb = "lost" if done.was_written else "would lose"
     losses = f"{rewriting.counted(cut, 'partition')} {verb} {human_size(lost)}"
-    parts = [losses if cut else "no data is lost"]
+    parts = [losses if cut else f"{rewriting.counted(len(partitions), 'partition')}, no data lost"]
     if stopped:
         parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
-    parts.append(f"a broker reads {human_size(read)} of {len(partitions)}, about {seconds:.1f} s")
+    if done.failures:
+        parts.append(f"{rewriting.counted(done.failures, 'place')} could not be looked at")
+    parts.append(f"a broker reads {human_size(read)} of logs, about {seconds:.1f} s")
     return "; ".join(parts) + f"{done.where}\n"
 
 

@@ -1,0 +1,165 @@
+"""The offsets of a partition directory that no broker serves, and what holds them where they are.
+
+    log start          its checkpoint, or the first segment if that is later
+    recovery point     its checkpoint: up to here the log was flushed
+    high watermark     its checkpoint, within the log: what a broker knows when it starts
+    last stable        the first offset of the oldest transaction that is open, or whose end is not
+                       below the high watermark; else the high watermark
+    log end            behind the last batch, by headers
+
+Producers come from the newest snapshot that a starting broker would use, and from the batch headers
+behind it; with `replay` from all headers. A snapshot does not tell of transactions that had ended:
+where the high watermark is behind, only a replay finds those that a reader may not see yet.
+
+Nothing is checked: what a restart after a crash would cut is told by recovery.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format.errors import FormatError
+from kafka_log.errors import LogError
+from kafka_log.log_end import read_log_end
+from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
+from kafka_log.overlay_files import OverlayFiles
+from kafka_log.producer_state import ProducerStateManager
+from kafka_log.rebuild_state import rebuild_producer_state
+from kafka_log.segment import LogSegment
+from kafka_log.segments import LogSegments
+
+if TYPE_CHECKING:
+    import os
+
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
+    from kafka_log.producer_state import TxnMetadata
+
+_NO_WATERMARK = "no high watermark is known: the last stable offset is as if all were replicated"
+
+
+class Holder(NamedTuple):
+    """The transaction that keeps the last stable offset from moving on."""
+
+    producer_id: int
+    producer_epoch: int | None
+    first_offset: int
+    last_timestamp: int | None
+    """When its producer was last seen; null if the producer is known no longer."""
+    end_offset: int | None
+    """Of its marker, which is not replicated; null while it is open."""
+
+
+class PartitionOffsets(NamedTuple):
+    log_start_offset: int
+    recovery_point: int | None
+    high_watermark: int | None
+    last_stable_offset: int | None
+    """None if damage hides it."""
+    log_end_offset: int
+    held_by: Holder | None
+    note: str | None = None
+    damage: FormatError | None = None
+    """What kept the producers from being replayed."""
+
+
+def read_offsets(
+    directory: str | os.PathLike[str],
+    config: LogConfig,
+    clock: Clock,
+    *,
+    log_start_offset: int | None = None,
+    recovery_point: int | None = None,
+    high_watermark: int | None = None,
+    replay: bool = False,
+) -> PartitionOffsets:
+    """The offsets are those of the checkpoints; None where these have no row.
+
+    Raises LogError where there is no log, OSError. Damage is a result.
+    """
+    files = OverlayFiles(directory, clock)  # a manager of producers writes snapshots
+    if replay:
+        for name in files.names():
+            if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT:
+                files.delete(name)
+    bases = _bases(files)
+    end = _log_end(files, bases[-1])
+    start = max(bases[0], log_start_offset or 0)
+    if start > end:
+        wiped = f"the log start {start} is beyond the log's end {end}: a broker would empty it"
+        return PartitionOffsets(start, recovery_point, start, start, start, None, wiped)
+    known = None if high_watermark is None else max(start, min(end, high_watermark))
+    producers = ProducerStateManager(files, config, clock)
+    try:
+        rebuild_producer_state(
+            producers,
+            _segments(files, bases, config, clock),
+            log_start_offset=start,
+            last_offset=end,
+            clock=clock,
+            reload_from_clean_shutdown=False,
+        )
+    except FormatError as damage:
+        return PartitionOffsets(start, recovery_point, known, None, end, None, damage=damage)
+    watermark = end if known is None else known
+    producers.on_high_watermark_updated(watermark)
+    stable, held_by = _last_stable(producers, start, watermark)
+    note = _NO_WATERMARK if known is None else None
+    return PartitionOffsets(start, recovery_point, known, stable, end, held_by, note)
+
+
+def _bases(files: OverlayFiles) -> list[int]:
+    parsed = [parse_file_name(name) for name in files.names()]
+    bases = sorted(
+        name.offset
+        for name in parsed
+        if name.kind is FileKind.LOG
+        and name.state is FileState.LIVE
+        and name.is_canonical
+        and name.offset is not None
+    )
+    if not bases:
+        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
+    return bases
+
+
+def _log_end(files: OverlayFiles, base_offset: int) -> int:
+    log, index = (
+        files.path(str(segment_file_name(base_offset, kind)))
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX)
+    )
+    return read_log_end(log, base_offset, index=index).offset
+
+
+def _segments(
+    files: OverlayFiles, bases: list[int], config: LogConfig, clock: Clock
+) -> LogSegments:
+    segments = LogSegments()
+    for base in bases:
+        segments.add(LogSegment.open(files, base, config, clock, file_already_exists=True))
+    return segments
+
+
+def _last_stable(
+    producers: ProducerStateManager, start: int, watermark: int
+) -> tuple[int, Holder | None]:
+    first = producers.first_unstable_offset()
+    if first is None or max(first, start) >= watermark:
+        return watermark, None
+    txn = next(
+        txn
+        for txn in (*producers.ongoing_txns, *producers.unreplicated_txns)
+        if txn.first_offset == first
+    )
+    return max(first, start), _holder(producers, txn)
+
+
+def _holder(producers: ProducerStateManager, txn: TxnMetadata) -> Holder:
+    entry = producers.last_entry(txn.producer_id)
+    return Holder(
+        txn.producer_id,
+        None if entry is None else entry.producer_epoch,
+        txn.first_offset,
+        None if entry is None else entry.last_timestamp,
+        txn.last_offset,
+    )
