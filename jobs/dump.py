@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+from jobs import options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kafka_log.directory import FoundFile
     from kafka_log.dump import BytesDecoder, DumpOptions, Filters, Report
-
-CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
 _LARGE = 256 * 1024 * 1024
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -32,40 +31,19 @@ exit codes: 0 clean, 1 damage found (an invalid batch, a wrong index entry, a to
 """
 
 
-class _UsageError(Exception):
-    """What the user asked for makes no sense."""
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line instead of ending the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise _UsageError(message)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = _parser()
-    try:
-        arguments = _parse(parser, sys.argv[1:] if argv is None else argv)
-        if arguments is None:
-            return CLEAN
-        options = _options(arguments)
-    except _UsageError as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
-        return USAGE
+    return options.run(_parser(), argv, _dump, needs_path=False)
+
+
+def _dump(arguments: argparse.Namespace) -> int:
     paths = [*arguments.paths, *(path for files in arguments.files for path in files.split(","))]
-    return _run(paths, options)
+    if not paths:
+        raise options.UsageError("no PATH given")
+    return _run(paths, _options(arguments))
 
 
-def _parser() -> _Parser:
-    parser = _Parser(
-        prog="kafka-forensics dump",
-        usage="kafka-forensics dump PATH... [options]",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+def _parser() -> options.Parser:
+    parser = options.Parser("dump", description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="file, partition or log directory")
     _add_original_flags(parser.add_argument_group("as in kafka-dump-log"))
     own = parser.add_argument_group("beyond kafka-dump-log")
@@ -126,34 +104,20 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--start-offset", type=int, metavar="N", help="from this offset on")
     group.add_argument("--end-offset", type=int, metavar="N", help="up to, without, this offset")
     group.add_argument(
-        "--start-time", type=_time, metavar="TIME", help="epoch milliseconds or ISO 8601 (UTC)"
+        "--start-time",
+        type=options.time_ms,
+        metavar="TIME",
+        help="epoch milliseconds or ISO 8601 (UTC)",
     )
-    group.add_argument("--end-time", type=_time, metavar="TIME", help="up to, without, this time")
+    group.add_argument(
+        "--end-time", type=options.time_ms, metavar="TIME", help="up to, without, this time"
+    )
     group.add_argument(
         "--producer-id", type=int, action="append", default=[], metavar="N", help="repeatable"
     )
     group.add_argument("--key", action="append", default=[], metavar="TEXT", help="repeatable")
     group.add_argument("--key-hex", type=_hex, action="append", default=[], metavar="HEX")
     group.add_argument("--key-base64", type=_base64, action="append", default=[], metavar="BASE64")
-
-
-def _time(text: str) -> int:
-    """Epoch milliseconds; a time without a zone is UTC."""
-    from datetime import UTC, datetime, timedelta
-
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected epoch milliseconds or a time such as 2026-01-31T12:00:00Z"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
 def _hex(text: str) -> bytes:
@@ -172,26 +136,6 @@ def _base64(text: str) -> bytes:
         raise argparse.ArgumentTypeError(f"{text!r}: expected base64") from None
 
 
-def _parse(parser: _Parser, argv: Sequence[str]) -> argparse.Namespace | None:
-    """None when help was all that was wanted."""
-    try:
-        arguments, unknown = parser.parse_known_intermixed_args(argv)
-    except SystemExit:
-        return None
-    known = [flag for action in parser._actions for flag in action.option_strings]  # noqa: SLF001
-    for word in unknown:
-        raise _UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
-    if not arguments.paths and not arguments.files:
-        raise _UsageError("no PATH given")
-    return arguments
-
-
-def nearest(word: str, known: Sequence[str]) -> str:
-    """A hint for who mistyped."""
-    close = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {close[0]}?" if close else ""
-
-
 def _options(arguments: argparse.Namespace) -> DumpOptions:
     from kafka_log.dump.options import DumpOptions, RecordDecoder
 
@@ -199,12 +143,12 @@ def _options(arguments: argparse.Namespace) -> DumpOptions:
         decoder for decoder in RecordDecoder if getattr(arguments, decoder.value.replace("-", "_"))
     ]
     if len(record_decoders) > 1:
-        raise _UsageError(
+        raise options.UsageError(
             " and ".join(f"--{each.value}" for each in record_decoders) + ": one only"
         )
     for name in ("max_bytes", "max_message_size"):
         if (getattr(arguments, name) or 0) < 0:
-            raise _UsageError(f"--{name.replace('_', '-')} must be 0 or more")
+            raise options.UsageError(f"--{name.replace('_', '-')} must be 0 or more")
     classes = [arguments.key_decoder_class, arguments.value_decoder_class]
     contents = arguments.print_data_log or bool(record_decoders) or any(classes)
     return DumpOptions(
@@ -232,8 +176,10 @@ def _bytes_decoder(part: str, name: str | None) -> BytesDecoder:
         return BytesDecoder(name or _STRING_DECODER)
     except ValueError:
         known = [decoder.value for decoder in BytesDecoder]
-        hint = nearest(name or "", known) or f": expected one of {', '.join(known)}"
-        raise _UsageError(f"--{part}-decoder-class {name}: not a class known here{hint}") from None
+        hint = options.nearest(name or "", known) or f": expected one of {', '.join(known)}"
+        raise options.UsageError(
+            f"--{part}-decoder-class {name}: not a class known here{hint}"
+        ) from None
 
 
 def _filters(arguments: argparse.Namespace) -> Filters:
@@ -242,7 +188,9 @@ def _filters(arguments: argparse.Namespace) -> Filters:
     start, end = arguments.start_offset, arguments.end_offset
     if arguments.offset is not None:
         if start is not None or end is not None:
-            raise _UsageError("--offset and --start-offset or --end-offset: one or the other")
+            raise options.UsageError(
+                "--offset and --start-offset or --end-offset: one or the other"
+            )
         start, end = arguments.offset, arguments.offset + 1
     keys = [key.encode("utf-8", "surrogateescape") for key in arguments.key]
     return Filters(
@@ -255,23 +203,23 @@ def _filters(arguments: argparse.Namespace) -> Filters:
     )
 
 
-def _run(paths: Sequence[str], options: DumpOptions) -> int:
+def _run(paths: Sequence[str], chosen: DumpOptions) -> int:
     from kafka_log.dump import dump
     from kafka_log.dump.output import Output, Report
 
     output = Output(sys.stdout.buffer)
-    report = Report(output, sys.stderr, json_rows=options.format == "json")
+    report = Report(output, sys.stderr, json_rows=chosen.format == "json")
     try:
         files = list(_find(paths, report))
-        dump(files, options, output, report, on_progress=_progress(files))
+        dump(files, chosen, output, report, on_progress=_progress(files))
     except BrokenPipeError:
         # Whoever read has seen enough; what Python would still flush at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return options.INTERRUPTED
     if report.is_unreadable:
-        return COULD_NOT_RUN
-    return FINDINGS if report.is_damaged else CLEAN
+        return options.COULD_NOT_RUN
+    return options.FINDINGS if report.is_damaged else options.CLEAN
 
 
 def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:

@@ -52,10 +52,12 @@ def run(
     parser: Parser,
     argv: Sequence[str] | None,
     work: Callable[[argparse.Namespace], int],
+    *,
+    needs_path: bool = True,
 ) -> int:
     """Options to work to exit code: whatever happens, one line and no traceback."""
     try:
-        arguments = parse(parser, sys.argv[1:] if argv is None else argv)
+        arguments = parse(parser, sys.argv[1:] if argv is None else argv, needs_path=needs_path)
         if arguments is None:
             return CLEAN
         code = work(arguments)
@@ -72,7 +74,9 @@ def run(
     return code
 
 
-def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
+def parse(
+    parser: Parser, argv: Sequence[str], *, needs_path: bool = True
+) -> argparse.Namespace | None:
     """None when help was all that was wanted."""
     try:
         arguments, unknown = parser.parse_known_intermixed_args(argv)
@@ -81,7 +85,7 @@ def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
     known = [flag for action in parser._actions for flag in action.option_strings]  # noqa: SLF001
     for word in unknown:
         raise UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
-    if not getattr(arguments, "paths", True):
+    if needs_path and not arguments.paths:
         raise UsageError("no PATH given")
     return arguments
 
