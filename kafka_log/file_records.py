@@ -9,6 +9,7 @@ CorruptError. A preallocated file is longer than its size until it is trimmed.
 from __future__ import annotations
 
 import struct
+import sys
 from collections import deque
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
@@ -34,6 +35,8 @@ SMALLEST_MESSAGE = 14
 HEADER_SIZE = 61
 _READ_BYTES = 4096
 _NO_EPOCH = -1
+# Loading numba takes as long as decoding so many bytes of records without it.
+_LARGE_ENOUGH_TO_LOAD = 256 * 1024
 
 _PREFIX = struct.Struct(
     ">q"  # base offset, or the offset of a legacy message
@@ -347,7 +350,8 @@ class FileRecords:
         self, batch: FileBatch, target_timestamp: int, starting_offset: int
     ) -> TimestampAndOffset | None:
         raw = self.read_exactly(batch.position, batch.size_in_bytes)
-        for records in RecordScan(raw, verify=False):
+        is_worth_it = "numba" in sys.modules or len(raw) >= _LARGE_ENOUGH_TO_LOAD
+        for records in RecordScan(raw, verify=False, compiled=None if is_worth_it else False):
             fits = (records.timestamp >= target_timestamp) & (records.offset >= starting_offset)
             if fits.any():
                 row = int(np.argmax(fits))

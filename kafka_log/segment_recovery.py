@@ -7,6 +7,7 @@ is done here for the whole piece or, where something stops it, for the batches b
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -35,6 +36,10 @@ _CRC_POSITION = 17
 _LEGACY_CRC_POSITION = 12
 
 
+# Loading numba takes as long as walking over this much without it, if batches are small.
+_LARGE_ENOUGH_TO_LOAD = 4 * 1024 * 1024
+
+
 class Recovered(NamedTuple):
     """How far a segment is sound, and what is wrong with the batch there, if there is one."""
 
@@ -54,7 +59,8 @@ class SegmentRecovery:
         self._segment = segment
         self._producers = producer_state_manager
         self._epochs = leader_epoch_cache
-        self._kernels = k.load(compiled=can_compile())
+        self._compiled = _prefers_compiled(segment.size)
+        self._kernels = k.load(compiled=self._compiled)
         self._offset_index = segment.offset_index
         self._time_index = segment.time_index
         self._state = _state_of(self._offset_index, self._time_index)
@@ -71,7 +77,8 @@ class SegmentRecovery:
         They leave behind what was done for the batches before, as in Kafka.
         """
         log = self._segment.log
-        scan = BatchScan(cast("BinaryIO", log.reader()), path=log.path, end=log.size)
+        reader = cast("BinaryIO", log.reader())
+        scan = BatchScan(reader, path=log.path, end=log.size, compiled=self._compiled)
         for piece in scan.pieces():
             error = self._take(piece)
             if error is not None:
@@ -168,6 +175,19 @@ class SegmentRecovery:
         if why in {k.OFFSET_INDEX_FULL, k.TIME_INDEX_FULL}:
             raise IndexFullError(f"{where} and a full index, expected room for an entry")
         raise InvalidOffsetError(f"{where}, expected more than {self._offset_index.last_offset}")
+
+
+class _Walked:
+    """Bytes of segments that this process has recovered: many small ones are a large one."""
+
+    total = 0
+
+
+def _prefers_compiled(size: int) -> bool:
+    _Walked.total += size
+    if "numba" not in sys.modules and _Walked.total < _LARGE_ENOUGH_TO_LOAD:
+        return False
+    return can_compile()
 
 
 def _state_of(offset_index: OffsetIndex, time_index: TimeIndex) -> Int64s:

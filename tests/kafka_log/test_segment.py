@@ -2,6 +2,7 @@
 
 import random
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from kafka_format.columnar.compilation import can_compile
 from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, MalformedRecordError
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from kafka_log import index_kernels, segment_recovery
+from kafka_log import segment_recovery
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
 from kafka_log.crash_points import CrashingFiles
@@ -345,17 +346,25 @@ def test_the_walk_of_a_recovery_is_the_same_plain_and_compiled(
 ) -> None:
     if not can_compile():
         pytest.skip("no numba")
-    plain = index_kernels.load(compiled=False)
     for seed in range(60):
         run = draw_run(seed)
         found = []
-        for kernels in (index_kernels.load(compiled=True), plain):
-            monkeypatch.setattr(segment_recovery.k, "load", lambda *, compiled, k=kernels: k)
-            directory = tmp_path / f"{seed}-{len(found)}"
+        for compiled in (True, False):
+            monkeypatch.setattr(segment_recovery, "_prefers_compiled", lambda _, is_=compiled: is_)
+            directory = tmp_path / f"{seed}-{compiled}"
             directory.mkdir()
             ours = OurSegment(OverlayFiles(directory), run)
             found.append([_take(ours, step) for step in run["steps"]])
-        assert [digests for _, _, digests in found[0]] == [digests for _, _, digests in found[1]]
+        assert [(step[0], step[2]) for step in found[0]] == [
+            (step[0], step[2]) for step in found[1]
+        ]
+
+
+def test_numba_is_loaded_for_much_work_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(segment_recovery._Walked, "total", 0)
+    assert not segment_recovery._prefers_compiled(4_000_000)
+    assert segment_recovery._prefers_compiled(200_000) is can_compile()
 
 
 # ----------------------------------------------------------------------- what Kafka's class leaves
