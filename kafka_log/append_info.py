@@ -17,7 +17,7 @@ from kafka_format.compression import Codec
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
 from kafka_log.append_origin import AppendOrigin
-from kafka_log.appended_batches import iter_appended
+from kafka_log.appended_batches import DefaultBatch, iter_appended
 from kafka_log.appended_records import iter_offsets, prefers_kernels
 from kafka_log.config import LogConfig
 from kafka_log.errors import (
@@ -115,8 +115,9 @@ def analyze_and_validate_records(
         epoch = batch.partition_leader_epoch
         if origin is AppendOrigin.RAFT_LEADER and epoch != leader_epoch:
             raise InvalidRecordError(f"batch of epoch {epoch} from the leader of {leader_epoch}")
-        if batch.magic == 2 and origin is AppendOrigin.CLIENT and batch.first_offset != 0:
-            raise InvalidRecordError(f"base offset {batch.first_offset} from a client, expected 0")
+        first_offset = batch.first_offset if isinstance(batch, DefaultBatch) else UNKNOWN_OFFSET
+        if origin is AppendOrigin.CLIENT and batch.magic == 2 and first_offset != 0:
+            raise InvalidRecordError(f"base offset {first_offset} from a client, expected 0")
         skips = skips or (
             origin is AppendOrigin.REPLICATION
             and epoch != NO_PARTITION_LEADER_EPOCH
@@ -125,7 +126,7 @@ def analyze_and_validate_records(
         if not skips:
             last_offset = batch.last_offset
             if is_first:
-                info.first_offset = batch.first_offset if batch.magic == 2 else UNKNOWN_OFFSET
+                info.first_offset = first_offset
                 info.last_offset_of_first_batch = last_offset
                 is_first = False
             is_monotonic = is_monotonic and info.last_offset < last_offset

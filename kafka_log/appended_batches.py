@@ -217,11 +217,6 @@ class LegacyBatch:
         return len(self.raw)
 
     @property
-    def first_offset(self) -> int:
-        """Of a message of magic 0 or 1 nobody asks: it would have to be decompressed for that."""
-        return self.record.offset
-
-    @property
     def last_offset(self) -> int:
         return self.record.offset
 
@@ -257,9 +252,10 @@ class LegacyBatch:
             yield record
 
     def _inner(self) -> Iterator[LegacyRecord]:
-        codec, value = self.codec, self.record.value if self.codec is not Codec.ZSTD else None
+        codec = self.codec
         if codec is Codec.ZSTD:
             raise InvalidRecordError(f"zstd in a message of magic {self.magic}")
+        value = self.record.value
         if value is None:
             raise InvalidRecordError("a wrapper with a null value")
         data, broken = read_stream(codec, value, self.magic)

@@ -43,7 +43,7 @@ class RecordSummary(NamedTuple):
     """What is true of all records of a batch. Without any, the timestamps are -1."""
 
     record_count: int
-    size_in_bytes: int
+    size_in_bytes: int  # as stored; Kafka counts a length in more bytes than needed as short
     min_timestamp: int
     max_timestamp: int
     has_null_key: bool

@@ -19,6 +19,7 @@ from tests.oracle.client import b64
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 CODECS = tuple(Codec)
+OVERLONG = "length in five bytes"
 OLD_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 
 
@@ -51,12 +52,22 @@ class AppendCase:
         }
 
 
+class Dice(random.Random):
+    """Draws; a calm one draws nothing that a broker would object to."""
+
+    calm = False
+
+    def odd(self, chance: float) -> bool:
+        return self.random() < chance and not self.calm
+
+
 def draw_case(seed: int) -> AppendCase:
-    rng = random.Random(seed)
+    rng = Dice(seed)
+    rng.calm = rng.random() < 0.4
     origin = rng.choice(("CLIENT", "CLIENT", "CLIENT", "COORDINATOR", "REPLICATION", "RAFT_LEADER"))
     magic = rng.choice((0, 1, 2, 2, 2, 2))
     data, note = _draw_records(rng, magic, origin)
-    if rng.random() < 0.1:
+    if rng.odd(0.1):
         data, cut = _tail(rng, data)
         note += cut
     is_copy = origin in {"REPLICATION", "RAFT_LEADER"}
@@ -76,7 +87,7 @@ def draw_case(seed: int) -> AppendCase:
 
 def draw_large_case(seed: int) -> AppendCase:
     """A batch of magic 2 with more bytes than a block of any codec, sound or damaged somewhere."""
-    rng = random.Random(f"large {seed}")
+    rng = Dice(f"large {seed}")
     records = [
         SimpleRecord(
             NOW + rng.randint(-999, 0),
@@ -99,7 +110,7 @@ def draw_large_case(seed: int) -> AppendCase:
 
 def draw_fetch(seed: int) -> AppendCase:
     """Many small batches, as a follower fetches them or a raft leader appends them."""
-    rng = random.Random(f"fetch {seed}")
+    rng = Dice(f"fetch {seed}")
     origin = rng.choice(("REPLICATION", "REPLICATION", "RAFT_LEADER"))
     offset, parts = rng.choice((0, 5, 2**40)), []
     for _ in range(rng.choice((1, 30, 200))):
@@ -129,23 +140,23 @@ def draw_fetch(seed: int) -> AppendCase:
     )
 
 
-def _edit_epoch(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _edit_epoch(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
     epoch = rng.choice((-1, 4, 6, 2**31 - 1))
     header = BatchHeader.unpack(data)._replace(partition_leader_epoch=epoch)
     return assemble(header, data[HEADER_SIZE:]), f"epoch {epoch}"
 
 
-def _go_back(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _go_back(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
     header = BatchHeader.unpack(data)
     header = header._replace(base_offset=header.base_offset - rng.randint(1, 9))
     return assemble(header, data[HEADER_SIZE:]), "goes back"
 
 
-def _some_values(rng: random.Random) -> tuple[bytes | None, ...]:
+def _some_values(rng: Dice) -> tuple[bytes | None, ...]:
     return (None, b"", b"value " * 20, rng.randbytes(40), rng.randbytes(100))
 
 
-def _draw_config(rng: random.Random) -> dict[str, Any]:
+def _draw_config(rng: Dice) -> dict[str, Any]:
     config: dict[str, Any] = {
         "compression.type": rng.choice(
             ("producer", "producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
@@ -154,10 +165,10 @@ def _draw_config(rng: random.Random) -> dict[str, Any]:
     }
     if rng.random() < 0.3:
         config["cleanup.policy"] = rng.choice(("compact", "compact,delete"))
-    if rng.random() < 0.4:
+    if rng.odd(0.5):
         config["message.timestamp.before.max.ms"] = rng.choice((0, HOUR, 2**63 - 1))
         config["message.timestamp.after.max.ms"] = rng.choice((0, HOUR, 2**63 - 1))
-    if rng.random() < 0.15:
+    if rng.odd(0.15):
         config["max.message.bytes"] = rng.choice((70, 100, 150, 400))
     for codec, levels in (("gzip", (-1, 1, 9)), ("lz4", (3, 9, 12)), ("zstd", (1, 3, 7))):
         if rng.random() < 0.15:
@@ -165,14 +176,14 @@ def _draw_config(rng: random.Random) -> dict[str, Any]:
     return config
 
 
-def _draw_records(rng: random.Random, magic: int, origin: str) -> tuple[bytes, str]:
+def _draw_records(rng: Dice, magic: int, origin: str) -> tuple[bytes, str]:
     one = origin == "CLIENT" or rng.random() < 0.5
-    count = 1 if one and rng.random() < 0.9 else rng.randint(1, 4)
+    count = 1 if one and not rng.odd(0.1) else rng.randint(1, 4)
     parts, notes, next_offset = [], [], 0
     if origin != "CLIENT" and rng.random() < 0.5:
         next_offset = rng.choice((0, 4, 1000))
     for _ in range(count):
-        if rng.random() < 0.03:
+        if rng.odd(0.03):
             magic = rng.choice((0, 1, 2))
         base_offset = (
             next_offset if rng.random() < 0.95 else max(0, next_offset - rng.randint(1, 5))
@@ -185,7 +196,7 @@ def _draw_records(rng: random.Random, magic: int, origin: str) -> tuple[bytes, s
     return b"".join(parts), "; ".join(notes)
 
 
-def _tail(rng: random.Random, data: bytes) -> tuple[bytes, str]:
+def _tail(rng: Dice, data: bytes) -> tuple[bytes, str]:
     match rng.randrange(4):
         case 0:
             return data[: -rng.randint(1, min(20, len(data)))], " cut"
@@ -200,13 +211,13 @@ def _tail(rng: random.Random, data: bytes) -> tuple[bytes, str]:
 # --- records --------------------------------------------------------------------------------------
 
 
-def _draw_timestamp(rng: random.Random) -> int:
+def _draw_timestamp(rng: Dice) -> int:
     return rng.choice(
         (NOW, NOW, NOW - 5, NOW + 3, NOW - HOUR, NOW + HOUR, NOW - HOUR - 1, NOW + HOUR + 1, -1, 0)
     )
 
 
-def _draw_simple(rng: random.Random, *, sane: bool, headers: bool = False) -> list[SimpleRecord]:
+def _draw_simple(rng: Dice, *, sane: bool, headers: bool = False) -> list[SimpleRecord]:
     """`sane`: times and keys to which no topic objects."""
     records = []
     for _ in range(rng.choice((1, 1, 2, 3, 6, 40))):
@@ -223,7 +234,7 @@ def _draw_simple(rng: random.Random, *, sane: bool, headers: bool = False) -> li
     return records
 
 
-def _draw_producer(rng: random.Random) -> dict[str, Any]:
+def _draw_producer(rng: Dice) -> dict[str, Any]:
     chance = rng.random()
     if chance < 0.6:
         return {}
@@ -234,10 +245,8 @@ def _draw_producer(rng: random.Random) -> dict[str, Any]:
 # --- magic 2 --------------------------------------------------------------------------------------
 
 
-def _draw_batch(
-    rng: random.Random, _: int, origin: str, base_offset: int
-) -> tuple[bytes, int, str]:
-    sane = rng.random() < 0.6
+def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> tuple[bytes, int, str]:
+    sane = not rng.odd(0.4)
     records = _draw_simple(rng, sane=sane, headers=rng.random() < 0.4)
     if origin != "CLIENT" and rng.random() < 0.2:  # as compaction leaves them
         records = [
@@ -252,7 +261,7 @@ def _draw_batch(
         fields |= {"is_control": True, "base_sequence": -1}
         if rng.random() < 0.7:
             fields["codec"] = Codec.NONE
-    if rng.random() < 0.1:
+    if rng.odd(0.1):
         fields |= {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": NOW - 2}
         if rng.random() < 0.3:
             fields["log_append_time"] = -1
@@ -260,7 +269,7 @@ def _draw_batch(
     size = BatchHeader.unpack(data).last_offset_delta + 1
     if origin != "CLIENT" and rng.random() < 0.05:
         return encode_empty_batch(BatchHeader.unpack(data)), size, "empty"
-    if rng.random() < 0.5:
+    if not rng.odd(0.6):
         return data, size, "sound"
     damage = rng.choice((_edit_header, _edit_header, _flip_payload, _edit_record, _flip_anywhere))
     data, note = damage(rng, data, records)
@@ -280,7 +289,7 @@ _INTERESTING = {
 }
 
 
-def _edit_header(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _edit_header(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
     name = rng.choice(tuple(_INTERESTING))
     value = rng.choice(_INTERESTING[name])
     header = BatchHeader.unpack(data)
@@ -291,14 +300,14 @@ def _edit_header(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tupl
     return assemble(header._replace(**{name: value}), data[HEADER_SIZE:]), f"{name} {value}"
 
 
-def _flip_payload(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _flip_payload(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
     header, payload = BatchHeader.unpack(data), bytearray(data[HEADER_SIZE:])
     bit = rng.randrange(8 * min(len(payload), 64 if rng.random() < 0.7 else len(payload)))
     payload[bit // 8] ^= 1 << bit % 8
     return assemble(header, payload), f"{header.codec!s} bit {bit}"
 
 
-def _edit_record(rng: random.Random, data: bytes, records: list[SimpleRecord]) -> tuple[bytes, str]:
+def _edit_record(rng: Dice, data: bytes, records: list[SimpleRecord]) -> tuple[bytes, str]:
     """Damage before compression, as a broken producer makes it."""
     header = BatchHeader.unpack(data)
     whole = [
@@ -323,7 +332,7 @@ def _edit_record(rng: random.Random, data: bytes, records: list[SimpleRecord]) -
     return assemble(header, compress(header.codec, plain)), f"{header.codec!s} record kind {kind}"
 
 
-def _flip_anywhere(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _flip_anywhere(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
     """The checksum notices, unless it is in the first 17 bytes."""
     flipped = bytearray(data)
     bit = rng.randrange(8 * HEADER_SIZE)
@@ -334,46 +343,44 @@ def _flip_anywhere(rng: random.Random, data: bytes, _: list[SimpleRecord]) -> tu
 # --- magic 0 and 1 --------------------------------------------------------------------------------
 
 
-def _draw_messages(
-    rng: random.Random, magic: int, _: str, base_offset: int
-) -> tuple[bytes, int, str]:
+def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> tuple[bytes, int, str]:
     codec = rng.choice(OLD_CODECS)
-    records = _draw_simple(rng, sane=rng.random() < 0.6)
+    records = _draw_simple(rng, sane=not rng.odd(0.4))
     is_wrapper = codec is not Codec.NONE
     first = base_offset if magic == 0 or not is_wrapper else 0
-    attributes = 8 if magic == 1 and rng.random() < 0.1 else 0
+    attributes = 8 if magic == 1 and rng.odd(0.1) else 0
     messages = [
         LegacyMessage(LegacyHeader(first + i, 0, 0, magic, attributes, r.timestamp), r.key, r.value)
         for i, r in enumerate(records)
     ]
     notes = []
-    if rng.random() < 0.3:
+    if rng.odd(0.4):
         notes.append(_edit_message(rng, messages))
     encoded = [encode_message(message) for message in messages]
-    if rng.random() < 0.25:
+    if rng.odd(0.3):
         notes.append(_break_message(rng, encoded, fixed=rng.random() < 0.7))
     if not is_wrapper:
         return b"".join(encoded), len(encoded), f"{magic} {notes}"
     offset = base_offset + len(records) - 1
-    if magic == 1 and rng.random() < 0.15:
+    if magic == 1 and rng.odd(0.15):
         offset = rng.choice((0, 1, 2**40))
     timestamp = max(record.timestamp for record in records)
     if rng.random() < 0.2:
         timestamp = _draw_timestamp(rng)
     value: bytes | None = compress(codec, b"".join(encoded), magic=magic)
-    if rng.random() < 0.05:
+    if rng.odd(0.05):
         value = rng.choice((None, b"", compress(codec, b"", magic=magic)))
         notes.append("odd value")
-    number = int(codec) if rng.random() < 0.97 else rng.choice((4, 5, 7))
+    number = rng.choice((4, 5, 7)) if rng.odd(0.03) else int(codec)
     header = LegacyHeader(offset, 0, 0, magic, number | attributes, timestamp)
     key = None if rng.random() < 0.9 else b"wrapped"
     wrapper = [encode_message(LegacyMessage(header, key, value))]
-    if rng.random() < 0.08:
+    if rng.odd(0.08):
         notes.append(_break_message(rng, wrapper, fixed=rng.random() < 0.8))
     return wrapper[0], len(records), f"{magic} {codec!s} {notes}"
 
 
-def _edit_message(rng: random.Random, messages: list[LegacyMessage]) -> str:
+def _edit_message(rng: Dice, messages: list[LegacyMessage]) -> str:
     which = rng.randrange(len(messages))
     message = messages[which]
     change: dict[str, int] = rng.choice(
@@ -388,7 +395,7 @@ def _edit_message(rng: random.Random, messages: list[LegacyMessage]) -> str:
     return f"message {which} {change}"
 
 
-def _break_message(rng: random.Random, encoded: list[bytes], *, fixed: bool) -> str:
+def _break_message(rng: Dice, encoded: list[bytes], *, fixed: bool) -> str:
     """A bit or a length inside a message; `fixed`: with a checksum that agrees."""
     which = rng.randrange(len(encoded))
     entry = bytearray(encoded[which])
@@ -406,3 +413,143 @@ def _break_message(rng: random.Random, encoded: list[bytes], *, fixed: bool) -> 
         struct.pack_into(">I", entry, 12, crc32(entry[16:]))
     encoded[which] = bytes(entry)
     return f"broken {which} kind {kind} fixed {fixed}"
+
+
+# --- corners --------------------------------------------------------------------------------------
+
+
+def corner_cases() -> list[AppendCase]:
+    """What seeds find once in ten thousand draws."""
+    return [*_corners_of_batches(), *_corners_of_records(), *_corners_of_messages()]
+
+
+def _corners_of_batches() -> list[AppendCase]:
+    one = [SimpleRecord(NOW, b"k", b"v")]
+    data = encode_batch(one)
+    header = BatchHeader.unpack(data)
+    lz4, append_time = {"compression.type": "lz4"}, {"message.timestamp.type": "LogAppendTime"}
+    empty = encode_empty_batch(header)
+    gap = [SimpleRecord(NOW, b"\0\0\0\1", bytes(6), (), offset) for offset in (0, 2)]
+    control = {"is_control": True, "is_transactional": True, "producer_epoch": 0}
+    coordinator: dict[str, Any] = {"origin": "COORDINATOR"}
+    return [
+        AppendCase(data=b"", note="nothing"),
+        AppendCase(data=data[:8] + b"\0\0\0\x0e" + data[12:26], note="too short for offsets"),
+        AppendCase(data=data[:8] + b"\0\0\0\x30" + data[12:60], note="too short for a header"),
+        AppendCase(data=data[:8] + b"\x7f\xff\xff\xfa" + data[12:], note="length near 2^31"),
+        AppendCase(data=data[:8] + b"\x7f\xff\xff\xf3" + data[12:], note="the longest length"),
+        AppendCase(data=data[:16] + b"\x80" + data[17:], note="negative magic"),
+        AppendCase(data=empty, config=lz4 | append_time, **coordinator, note="no last offset"),
+        AppendCase(data=empty, config=lz4, **coordinator, note="nothing to compress"),
+        AppendCase(
+            data=encode_batch(gap, producer_id=9, base_sequence=0, **control),
+            config=lz4,
+            **coordinator,
+            note="control records that end up as others",
+        ),
+        AppendCase(
+            data=encode_batch(gap, producer_id=9, **control),
+            config=lz4,
+            **coordinator,
+            note="control records without a sequence",
+        ),
+        AppendCase(
+            data=assemble(header._replace(attributes=0x10), data[HEADER_SIZE:]),
+            config=lz4,
+            note="a transaction of nobody",
+        ),
+        AppendCase(
+            data=assemble(
+                header._replace(producer_id=-7, producer_epoch=0, base_sequence=0),
+                data[HEADER_SIZE:],
+            ),
+            to_magic=1,
+            note="a producer id that is none and yet one",
+        ),
+        AppendCase(
+            data=assemble(header._replace(record_count=-1), data[HEADER_SIZE:]),
+            **coordinator,
+            note="negative count",
+        ),
+    ]
+
+
+def _corners_of_records() -> list[AppendCase]:
+    """Payloads of one record; `02 6b` is the key k, `02 76` the value v."""
+    payloads = {
+        "sound": "10 00 00 00 02 6b 02 76 00",
+        "length in six bytes": "90 80 80 80 80 00 00 00 00 02 6b 02 76 00",
+        OVERLONG: "90 80 80 80 00 00 00 00 02 6b 02 76 00",
+        "length cut": "90 80",
+        "negative length": "03 00 00 00 02 6b 02 76 00",
+        "length too large": "12 00 00 00 02 6b 02 76 00",
+        "length too small": "0e 00 00 00 02 6b 02 76 00",
+        "negative header count": "10 00 00 00 02 6b 02 76 01",
+        "more headers than bytes": "10 00 00 00 02 6b 02 76 04",
+        "negative header key": "14 00 00 00 02 6b 02 76 02 01 00",
+        "header of nulls": "14 00 00 00 02 6b 02 76 02 00 01",
+        "header that is not text": "18 00 00 00 02 6b 02 76 02 02 ff 02 78",
+        "key null as -2": "0e 00 00 00 03 02 76 00",
+        "key longer than all": "10 00 00 00 40 6b 02 76 00",
+        "value cut": "10 00 00 00 02 6b 40 76 00",
+        "offset delta 1": "10 00 00 02 02 6b 02 76 00",
+        "offset delta -1": "10 00 00 01 02 6b 02 76 00",
+        "attributes": "10 7f 00 00 02 6b 02 76 00",
+        "timestamp delta in ten bytes": "22 00 ff ff ff ff ff ff ff ff ff 01 00 02 6b 02 76 00",
+        "timestamp delta in eleven": "24 00 ff ff ff ff ff ff ff ff ff ff 01 00 02 6b 02 76 00",
+        "two for one": "10 00 00 00 02 6b 02 76 00 10 00 00 00 02 6b 02 76 00",
+        "none": "",
+    }
+    header = BatchHeader.unpack(encode_batch([SimpleRecord(NOW, b"k", b"v")]))
+    cases = []
+    for note, text in payloads.items():
+        for codec in CODECS:
+            payload = compress(codec, bytes.fromhex(text))
+            data = assemble(header._replace(attributes=int(codec)), payload)
+            for target in ("producer", "gzip", "uncompressed"):
+                config = {"compression.type": target, "cleanup.policy": "compact"}
+                cases.append(AppendCase(data=data, config=config, note=f"{note}, {codec!s}"))
+    return cases
+
+
+def _corners_of_messages() -> list[AppendCase]:
+    def message(offset: int = 0, magic: int = 1, attributes: int = 0) -> bytes:
+        header = LegacyHeader(offset, 0, 0, magic, attributes, NOW)
+        return encode_message(LegacyMessage(header, b"k", b"v"))
+
+    def wrapper(value: bytes | None, codec: Codec, magic: int = 1, offset: int = 0) -> bytes:
+        header = LegacyHeader(offset, 0, 0, magic, int(codec), NOW)
+        return encode_message(LegacyMessage(header, None, value))
+
+    lz4 = Codec.LZ4
+    values: dict[str, bytes | None] = {
+        "two": compress(lz4, message() + message(1)),
+        "null": None,
+        "empty": b"",
+        "nothing inside": compress(lz4, b""),
+        "cut inside": compress(lz4, message() + message(1)[:-1]),
+        "only cut inside": compress(lz4, message()[:-1]),
+        "magic 0 inside": compress(lz4, message() + message(1, magic=0)),
+        "magic 2 inside": compress(lz4, message() + message(1, magic=2)),
+        "gzip inside": compress(lz4, message() + message(1, attributes=1)),
+        "codec 7 inside": compress(lz4, message(attributes=7)),
+        "offsets from 5": compress(lz4, message(5) + message(6)),
+        "a size of 13": compress(lz4, message() + bytes(8) + b"\0\0\0\x0d" + bytes(13)),
+        "a broken end": compress(lz4, message())[:-3],
+        "no frame": b"?" * 40,
+    }
+    cases = [
+        AppendCase(data=wrapper(value, lz4, offset=offset), to_magic=to_magic, note=note)
+        for note, value in values.items()
+        for offset in (0, 1, 9)
+        for to_magic in (0, 1, 2)
+    ]
+    plain = message() + message(1)
+    for kind in ("CreateTime", "LogAppendTime"):
+        config = {"message.timestamp.type": kind}
+        for data in (plain, wrapper(values["two"], lz4, offset=1), wrapper(b"", Codec.ZSTD)):
+            cases += [
+                AppendCase(data=data, config=config, to_magic=to_magic, note=kind)
+                for to_magic in (0, 1, 2)
+            ]
+    return cases
