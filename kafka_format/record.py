@@ -16,8 +16,10 @@ negative length of a key or value is null to Kafka, though every writer writes -
 """
 
 import enum
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, NoReturn, Self
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from operator import eq
+from typing import NamedTuple, NoReturn, Self, overload
 
 from kafka_format.errors import MEMORY, Location, MalformedRecordError
 from kafka_format.primitives import (
@@ -32,6 +34,8 @@ NO_SEQUENCE = -1
 
 SLICE_RECORDS = 16 * 1024
 """So many records are values at once, where a batch has more and is walked through."""
+
+MANY_HEADERS = 4096
 
 _INT32_MAX = 2**31 - 1
 _new_tuple = tuple.__new__  # a NamedTuple made at half the price of calling it
@@ -56,6 +60,50 @@ class Header(NamedTuple):
     value: bytes | None
 
 
+class ManyHeaders(Sequence[Header]):
+    """The headers of a record that has thousands, kept as bytes: of those, two may be a header.
+
+    Equal to a tuple of the same headers; each is made when it is asked for.
+    """
+
+    __slots__ = ("_count", "_data")
+
+    def __init__(self, data: bytes, count: int) -> None:
+        """`data` is `count` sound headers, one after the other."""
+        self._data = data
+        self._count = count
+
+    def __repr__(self) -> str:
+        return f"ManyHeaders({self._count} headers, {len(self._data)} bytes)"
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Header]:
+        position = 0
+        while position < len(self._data):
+            header, position = _decode_header(self._data, position)
+            yield header
+
+    @overload
+    def __getitem__(self, index: int) -> Header: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Header, ...]: ...
+    def __getitem__(self, index: int | slice) -> Header | tuple[Header, ...]:
+        """Walks there."""
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        return next(islice(self, range(self._count)[index], None))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, tuple | ManyHeaders):
+            return NotImplemented
+        return len(self) == len(other) and all(map(eq, self, other))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
 class Record(NamedTuple):
     """A record as read, whatever its magic. Null is None, empty is b""."""
 
@@ -63,7 +111,7 @@ class Record(NamedTuple):
     timestamp: int  # epoch milliseconds; -1 for none, as in magic 0
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...]
+    headers: Sequence[Header]  # a tuple, or ManyHeaders
     sequence: int  # -1 for none
     attributes: int  # of the record itself, not of its batch
 
@@ -74,7 +122,7 @@ class SimpleRecord(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[Header, ...] = ()
+    headers: Sequence[Header] = ()
     offset: int | None = None
 
     @classmethod
@@ -123,7 +171,7 @@ def iter_record_slices(
     new = _new_tuple
     may_wrap = not (-_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR)
     has_sequence, sequence = base_sequence >= 0, NO_SEQUENCE
-    no_headers: tuple[Header, ...] = ()
+    no_headers: Sequence[Header] = ()
     position = start = 0
     payload_size = len(payload)
     for first in range(0, count, size):
@@ -223,32 +271,41 @@ def iter_record_slices(
         yield records
 
 
-def _decode_headers(payload: bytes, start: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _decode_headers(payload: bytes, start: int, end: int) -> tuple[Sequence[Header], int]:
     position = start + 1
     if (pattern := payload[start]) > 0x7F:
         pattern, position = read_unsigned_varint(payload, start)
     if pattern & 1 or pattern >> 1 > end - position:
         found = f"{_zigzag(pattern)} headers"
         _malformed(start, found, f"0 to {end - position}, the bytes left in the record")
+    count, first = pattern >> 1, position
     headers = []
-    for _ in range(pattern >> 1):
-        key_start = position + 1
-        if (pattern := payload[position]) > 0x7F:
-            pattern, key_start = read_unsigned_varint(payload, position)
-        if pattern & 1:
-            _malformed(position, f"header key of {_zigzag(pattern)} bytes", "0 or more")
-        key_end = key_start + (pattern >> 1)
-        position = key_end + 1
-        if (pattern := payload[key_end]) > 0x7F:
-            pattern, position = read_unsigned_varint(payload, key_end)
-        value = None
-        if not pattern & 1:
-            value_start = position
-            position += pattern >> 1
-            value = payload[value_start:position]
-        key = payload[key_start:key_end].decode("utf-8", "surrogateescape")
-        headers.append(_new_tuple(Header, (key, value)))
+    for _ in range(count):
+        header, position = _decode_header(payload, position)
+        if count <= MANY_HEADERS:
+            headers.append(header)
+    if count > MANY_HEADERS:
+        return ManyHeaders(payload[first:position], count), position
     return tuple(headers), position
+
+
+def _decode_header(payload: bytes, position: int) -> tuple[Header, int]:
+    key_start = position + 1
+    if (pattern := payload[position]) > 0x7F:
+        pattern, key_start = read_unsigned_varint(payload, position)
+    if pattern & 1:
+        _malformed(position, f"header key of {_zigzag(pattern)} bytes", "0 or more")
+    key_end = key_start + (pattern >> 1)
+    position = key_end + 1
+    if (pattern := payload[key_end]) > 0x7F:
+        pattern, position = read_unsigned_varint(payload, key_end)
+    value = None
+    if not pattern & 1:
+        value_start = position
+        position += pattern >> 1
+        value = payload[value_start:position]
+    key = payload[key_start:key_end].decode("utf-8", "surrogateescape")
+    return _new_tuple(Header, (key, value)), position
 
 
 def _zigzag(pattern: int) -> int:

@@ -6,7 +6,8 @@ and `<headers>` hold more than a value: a whole part of the line, which may be n
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from kafka_format.java_text import decode_utf8
 from kafka_format.record import Header
@@ -94,7 +95,7 @@ class TextLines:
         return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
     def headers(self, headers: Iterable[Header]) -> str:
-        return ",".join(decode_utf8(_raw(each.key)) for each in headers)
+        return _listed(decode_utf8(_raw(each.key)) for each in headers)
 
     def contents(self, key: str | None, value: str | None) -> str:
         """The end of a record's line."""
@@ -131,8 +132,7 @@ class JsonLines:
         return "null" if value is None else str(value)
 
     def headers(self, headers: Iterable[Header]) -> str:
-        shown = ",".join(map(self._header, headers))
-        return f'"headers":[{shown}]'
+        return f'"headers":[{_listed(map(self._header, headers))}]'
 
     def _header(self, header: Header) -> str:
         key = member("key", _raw(header.key))
@@ -158,6 +158,14 @@ def file_members(file: FoundFile) -> str:
     path = json.dumps(printable(file.path), ensure_ascii=False)
     topic = json.dumps(file.topic and printable(file.topic), ensure_ascii=False)
     return f'"path":{path},"topic":{topic},"partition":{json.dumps(file.partition)},'
+
+
+def _listed(texts: Iterator[str]) -> str:
+    """With commas between; a record may have millions of headers, so not all as texts at once."""
+    parts = []
+    while some := list(islice(texts, 1000)):
+        parts.append(",".join(some))
+    return ",".join(parts)
 
 
 def _raw(key: str) -> bytes:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kafka_format.errors import FormatError, MalformedRecordError
 from kafka_format.record import (
     Header,
+    ManyHeaders,
     Record,
     SimpleRecord,
     TimestampType,
@@ -72,6 +73,45 @@ def test_a_header_key_that_is_not_utf8_keeps_its_bytes() -> None:
     assert record.headers == (Header("\udcffa", b"\0"),)
     written = encode_records([record], base_offset=16, base_timestamp=1000)
     assert written == bytes.fromhex(stream)
+
+
+HEADERS_6000 = [Header("h", None), Header("", b""), Header("\u00e9", b"x")] * 2000
+# Length 20007, attributes, deltas, null key and value, 6000; then headers of 3, 2 and 5 bytes.
+STREAM_6000 = "ceb802 00 00 00 01 01 e05d" + "0268 01  00 00  04c3a9 0278" * 2000
+
+
+def test_thousands_of_headers_are_as_good_as_a_few() -> None:
+    (record,) = decode(STREAM_6000)
+    headers = record.headers
+    assert isinstance(headers, ManyHeaders)
+    assert repr(headers) == "ManyHeaders(6000 headers, 20000 bytes)"
+    assert len(headers) == 6000
+    assert [*headers] == HEADERS_6000
+    assert headers == tuple(HEADERS_6000)
+    assert tuple(HEADERS_6000) == headers
+    assert hash(headers) == hash(tuple(HEADERS_6000))
+    assert headers != tuple(HEADERS_6000[1:])
+    assert headers != (*HEADERS_6000[:-1], Header("e", b"x"))
+    assert headers != HEADERS_6000
+    assert (headers[1], headers[-1]) == (Header("", b""), Header("\u00e9", b"x"))
+    assert headers[2:4] == (Header("\u00e9", b"x"), Header("h", None))
+    with pytest.raises(IndexError):
+        headers[6000]
+    written = encode_records([record], base_offset=16, base_timestamp=1000)
+    assert written == bytes.fromhex(STREAM_6000)
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        ("01 00000000", "20005: found header key of -1 bytes"),
+        ("04c3a9 0a78", "0: found record whose fields end at 20014"),
+    ],
+)
+def test_the_last_of_thousands_of_headers_is_checked_as_any(last: str, found: str) -> None:
+    damaged = bytes.fromhex(STREAM_6000)[:-5] + bytes.fromhex(last)
+    with pytest.raises(MalformedRecordError, match=found):
+        decode(damaged.hex())
 
 
 def test_attributes_are_a_signed_byte_that_is_kept() -> None:

@@ -311,6 +311,17 @@ def test_uncompiled_columns_are_bounded_too() -> None:
     assert max(lengths) == 2048
 
 
+def test_a_record_of_tiny_headers_costs_its_bytes() -> None:
+    """Two bytes are the least a header has, a Python tuple of it is some eighty."""
+    size = 2 * MIB
+    body = b"\0\0\0\1\1" + _varint(size // 2) + b"\0\1" * (size // 2)
+    data = batch_of(Codec.ZSTD, zstandard.ZstdCompressor().compress(_varint(len(body)) + body))
+    (batch,) = LogFile(data).batches()
+    with guard.resident_limit("headers", 3 * size / MIB + 4):
+        (record,) = batch.iter_records()
+        assert sum(1 for _ in record.headers) == size // 2
+
+
 @pytest.mark.parametrize("numba", ["0", "1"])
 def test_the_command_itself_dumps_a_bomb_in_bounded_memory(tmp_path: Path, numba: str) -> None:
     """Started anew, with and without compiled code; what the imports cost is what `--help` does."""
