@@ -375,3 +375,14 @@ def test_a_real_brokers_settings_are_read_with_its_metadata(pack, tmp_path):
     assert config.retention_ms == -1
     assert config.file_delete_delay_ms == 3_600_000
     assert config.segment_index_bytes == 65536
+
+
+def test_names_in_the_page_are_settings_or_meant_to_be_refused():
+    page = (Path(__file__).parents[2] / "docs" / "settings.md").read_text()
+    given = re.findall(r"--set ([a-z.]+)=(\d+)", page)
+    assert len(given) > 4
+    for name, value in given:
+        read_settings(overrides=[f"{name}={value}"])
+    names = {name for name in re.findall(r"`([a-z]+(?:\.[a-z]+)+)`", page) if "<" not in name}
+    unknown = {name for name in names if name not in TOPIC and name not in BROKER}
+    assert unknown == {"server.properties", "message.format.version", "node.id"}
