@@ -35,6 +35,7 @@ org.apache.kafka.snapshot.Snapshots, RemoteIndexCache and org.apache.kafka.commo
 
 import re
 import uuid
+from collections.abc import Iterable
 from enum import Enum
 from typing import NamedTuple
 
@@ -253,6 +254,19 @@ def _parse_without_suffix(name: str, state: FileState) -> FileName | None:
         if parsed.offset is not None and parsed.epoch is not None:
             return parsed
     return None
+
+
+def live_base_offsets(names: Iterable[str]) -> list[int]:
+    """Base offsets of the segments that a broker opens, ascending; leftovers and others aside."""
+    parsed = map(parse_file_name, names)
+    return sorted(
+        name.offset
+        for name in parsed
+        if name.kind is FileKind.LOG
+        and name.state is FileState.LIVE
+        and name.is_canonical
+        and name.offset is not None
+    )
 
 
 class DirectoryKind(Enum):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format.errors import FormatError
 from kafka_log.errors import LogError
 from kafka_log.log_end import read_log_end
-from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
+from kafka_log.names import FileKind, live_base_offsets, parse_file_name, segment_file_name
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.producer_state import ProducerStateManager
 from kafka_log.rebuild_state import rebuild_producer_state
@@ -82,7 +82,9 @@ def read_offsets(
         for name in files.names():
             if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT:
                 files.delete(name)
-    bases = _bases(files)
+    bases = live_base_offsets(files.names())
+    if not bases:
+        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
     end = _log_end(files, bases[-1])
     start = max(bases[0], log_start_offset or 0)
     if start > end:
@@ -106,21 +108,6 @@ def read_offsets(
     stable, held_by = _last_stable(producers, start, watermark)
     note = _NO_WATERMARK if known is None else None
     return PartitionOffsets(start, recovery_point, known, stable, end, held_by, note)
-
-
-def _bases(files: OverlayFiles) -> list[int]:
-    parsed = [parse_file_name(name) for name in files.names()]
-    bases = sorted(
-        name.offset
-        for name in parsed
-        if name.kind is FileKind.LOG
-        and name.state is FileState.LIVE
-        and name.is_canonical
-        and name.offset is not None
-    )
-    if not bases:
-        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
-    return bases
 
 
 def _log_end(files: OverlayFiles, base_offset: int) -> int:

@@ -20,7 +20,13 @@ from kafka_log.clock import Scheduler
 from kafka_log.errors import LogError
 from kafka_log.files import opened
 from kafka_log.leader_epochs import LeaderEpochFileCache
-from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
+from kafka_log.names import (
+    FileKind,
+    FileState,
+    live_base_offsets,
+    parse_file_name,
+    segment_file_name,
+)
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.retention import Breach, LogPosition, breaches, iter_verdicts
 
@@ -156,14 +162,7 @@ def plan_on_overlay(
 
 def read_facts(files: Files) -> LogFacts:
     """The segments of a directory, by headers alone. Raises LogError where there is none."""
-    bases = sorted(
-        offset
-        for name in files.names()
-        if (parsed := parse_file_name(name)).kind is FileKind.LOG
-        and parsed.state is FileState.LIVE
-        and parsed.is_canonical
-        and (offset := parsed.offset) is not None
-    )
+    bases = live_base_offsets(files.names())
     if not bases:
         raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
     active, end = _read_active(files, bases[-1])

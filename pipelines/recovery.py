@@ -38,15 +38,20 @@ class RecoverPartition:
         if plan.loaded is not None:
             _close(plan.loaded)
         lost = _lost_bytes(plan)
-        if task.target is not None and planned.fate is not Fate.DELETE:
-            os.mkdir(task.target)  # noqa: PTH102
-            plan.write_to(task.target)
-        elif task.in_place:
-            _recover_in_place(task, planned)
+        if planned.fate is not Fate.DELETE:  # nobody needs a directory that is to be deleted
+            _write(task, planned)
         rows = plan.rows()
         for row in rows:
             yield _file_row(task, row)
         yield _partition_row(task, planned, changed=len(rows), lost_bytes=lost)
+
+
+def _write(task: PartitionTask, planned: PartitionPlan) -> None:
+    if task.target is not None:
+        os.mkdir(task.target)  # noqa: PTH102
+        planned.plan.write_to(task.target)
+    elif task.in_place:
+        _recover_in_place(task, planned)
 
 
 def _planned(task: PartitionTask, assignments: Assignments | None) -> PartitionPlan:
@@ -67,10 +72,10 @@ def _planned(task: PartitionTask, assignments: Assignments | None) -> PartitionP
 
 
 def _close(loaded: LoadedPartition) -> None:
-    """As a broker that stops after its start: indexes trimmed, what is marked unlinked."""
+    """As a broker that stops after its start: all flushed, indexes trimmed, what goes unlinked."""
     loaded.scheduler.run_all()
-    loaded.producer_state_manager.take_snapshot()
-    loaded.segments.close()
+    loaded.log.flush()
+    loaded.log.close()
 
 
 def _recover_in_place(task: PartitionTask, planned: PartitionPlan) -> None:
@@ -82,8 +87,6 @@ def _recover_in_place(task: PartitionTask, planned: PartitionPlan) -> None:
         recovery_point=planned.recovery_point,
         clock=FixedClock(task.now_ms),
     )
-    for segment in loaded.segments.values():
-        segment.flush()
     _close(loaded)
     loaded.files.sync_directory()
 
