@@ -230,8 +230,8 @@ def test_many_more_appends_get_kafkas_answers(oracle: Oracle, tmp_path: Path, bl
 def test_large_batches_get_kafkas_answers_by_rows_and_by_kernels(
     oracle: Oracle, tmp_path: Path
 ) -> None:
-    cases = [draw_large_case(seed) for seed in range(50)]
-    compare(oracle, tmp_path / "orders-0", cases, ways=(False, True, None))
+    cases = [draw_large_case(seed) for seed in range(30)]
+    compare(oracle, tmp_path / "orders-0", cases, ways=(False, True))
 
 
 def test_fetched_batches_get_kafkas_answers_one_by_one_and_all_at_once(

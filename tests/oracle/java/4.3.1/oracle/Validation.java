@@ -68,7 +68,7 @@ final class Validation {
     private JsonNode answer(JsonNode each) throws Exception {
         ObjectNode answer = Json.object();
         MemoryRecords records = MemoryRecords.readableRecords(Json.buffer(each, "bytes"));
-        LogConfig config = config(each.path("config"));
+        LogConfig config = Logs.config(each.path("config"));
         log.updateConfig(config);
         answer.set("produce", produce(records, Json.small(each, "produce_version", 12)));
         LogAppendInfo info;
@@ -162,12 +162,6 @@ final class Validation {
                 errors.addObject().put("batch_index", error.batchIndex).put("message", error.message);
         }
         return node;
-    }
-
-    private static LogConfig config(JsonNode settings) {
-        Properties properties = new Properties();
-        settings.properties().forEach(setting -> properties.put(setting.getKey(), setting.getValue().asText()));
-        return new LogConfig(properties);
     }
 
     private static final class NoMetrics implements LogValidator.MetricsRecorder {
