@@ -219,3 +219,15 @@ def test_a_log_dir_written_in_place_is_locked_and_left_as_it_was(tmp_path):
 def test_where_no_broker_was_there_is_no_lock(tmp_path):
     with exclusive(tmp_path):
         assert list(tmp_path.iterdir()) == []
+
+
+def test_kafka_s_own_lock_keeps_us_out_and_ours_keeps_kafka_out(oracle, tmp_path):
+    path = tmp_path / ".lock"
+    assert oracle.call("lock", path=path) == {"held": True}
+    try:
+        with pytest.raises(OutputError, match="expected no live broker"), exclusive(tmp_path):
+            raise AssertionError("not reached")
+    finally:
+        oracle.call("unlock", path=path)
+    with exclusive(tmp_path):
+        assert oracle.call("lock", path=path) == {"held": False}

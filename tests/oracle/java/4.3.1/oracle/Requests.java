@@ -30,6 +30,8 @@ final class Requests {
         all.put("run_segments", Segments::run);
         all.put("parse_settings", Settings::parse);
         all.put("setting_names", Settings::names);
+        all.put("lock", Locks::lock);
+        all.put("unlock", Locks::unlock);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
