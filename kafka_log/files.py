@@ -187,6 +187,12 @@ class _DiskFile(File):
             got += read
         return got
 
+    def read_at(self, position: int, size: int) -> bytes:
+        wanted = max(0, min(size, self._size - position))
+        data = os.pread(self._fd, wanted, position)
+        # The kernel may give less than there is, if that is much.
+        return data if len(data) == wanted else super().read_at(position, size)
+
     def write_at(self, position: int, data: Buffer) -> None:
         view = memoryview(data).cast("B")
         done = 0

@@ -76,6 +76,7 @@ class _Index(ABC):
         self.base_offset = base_offset
         self.max_index_size = max_index_size
         self._files = files
+        self._copy: bytearray | None = None  # of the entries, from the first lookup on
         is_new = not files.exists(name)
         self._file: File | None = files.open(name, create=True)
         if is_new:
@@ -131,6 +132,7 @@ class _Index(ABC):
         self.length = size
         self.max_entries = size // self.ENTRY.size
         if size < self.size_in_bytes:
+            self._copy = None
             raise IllegalArgumentError(
                 f"{self.path}: found {self.entries} entries, expected at most {self.max_entries}"
             )
@@ -158,7 +160,7 @@ class _Index(ABC):
     def close_handler(self) -> None:
         if self._file is not None:
             self._file.close()
-        self._file = None
+        self._file = self._copy = None
 
     def rename_to(self, name: str) -> None:
         old, self.name = self.name, name
@@ -186,31 +188,45 @@ class _Index(ABC):
 
     def _truncate_to_entries(self, entries: int) -> None:
         self.entries = entries
+        if self._copy is not None:
+            del self._copy[self.size_in_bytes :]
         self._read_last_entry()
 
     def _append(self, entry: bytes) -> None:
         if self.entries >= self.max_entries:
             raise IndexFullError(f"{self.path}: found no room, expected some for an entry")
-        self.file.write_at(self.size_in_bytes, entry)
-        self.entries += 1
+        self._write(entry)
 
     def append_packed(self, packed: Buffer) -> None:
         """Many entries in one write; the caller knows that they belong here, and fit."""
         if not packed:
             return
+        self._write(packed)
+        self._read_last_entry()
+
+    def _write(self, packed: Buffer) -> None:
         self.file.write_at(self.size_in_bytes, packed)
         self.entries += len(packed) // self.ENTRY.size
-        self._read_last_entry()
+        if self._copy is not None:
+            self._copy += packed
 
     def _slot(self, slot: int) -> tuple[int, int]:
         position, size = slot * self.ENTRY.size, self.ENTRY.size
-        data = self.file.read_at(position, size)
-        if len(data) < size:  # cut behind our back, or by a resize that was refused
-            raise CorruptIndexError(
-                f"{Location(self.path, position)}: found {len(data)} bytes, expected {size}"
-            )
-        first, second = self.ENTRY.unpack(data)
+        if self._copy is None:
+            data: Buffer = self.file.read_at(position, size)
+            position = 0
+        else:
+            data = self._copy
+        if len(data) < position + size:  # cut behind our back, or by a resize that was refused
+            where = Location(self.path, slot * size)
+            raise CorruptIndexError(f"{where}: found the end of the file, expected an entry")
+        first, second = self.ENTRY.unpack_from(data, position)
         return first, second
+
+    def _load_copy(self) -> None:
+        """A lookup probes a dozen entries: far from each other, and each a call of its own."""
+        if self._copy is None:
+            self._copy = bytearray(self.read_entries())
 
     def _largest_lower_bound(self, target: int, key: Callable[[int], int]) -> int:
         """The slot of the largest entry up to `target`, -1 if there is none.
@@ -220,6 +236,7 @@ class _Index(ABC):
         """
         if self.entries == 0:
             return -1
+        self._load_copy()
         first_hot = max(0, self.entries - 1 - _WARM_BYTES // self.ENTRY.size)
         if key(first_hot) < target:
             return self._binary_search(target, key, first_hot, self.entries - 1)[0]
@@ -231,6 +248,7 @@ class _Index(ABC):
         """The slot of the smallest entry from `target` on, -1 if there is none."""
         if self.entries == 0:
             return -1
+        self._load_copy()
         first_hot = max(0, self.entries - 1 - _WARM_BYTES // self.ENTRY.size)
         if key(first_hot) < target:
             slot, is_exact = self._binary_search(target, key, first_hot, self.entries - 1)
