@@ -257,10 +257,14 @@ class LogLoader:
             reload_from_clean_shutdown=False,
             journal=self.journal,
         )
-        truncated = self._tell_epochs(
-            lambda: segment.recover(producer_state_manager, self._leader_epoch_cache),
-            "epochs found in the log",
-        )
+        try:
+            truncated = self._tell_epochs(
+                lambda: segment.recover(producer_state_manager, self._leader_epoch_cache),
+                "epochs found in the log",
+            )
+        except SegmentOffsetOverflowError as error:
+            self._tell_rebuilt(segment, str(error))
+            raise
         take_snapshot(
             producer_state_manager, self.journal, f"producers behind {segment.name}, checked"
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from kafka_format.batch import HEADER_SIZE, BatchHeader
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import CorruptError
 from kafka_log.producer_state import ProducerReplay
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafka_log.clock import Clock
+    from kafka_log.file_records import FileRecords
     from kafka_log.producer_state import ProducerStateManager, SnapshotFile
     from kafka_log.segment import LogSegment
     from kafka_log.segments import LogSegments
@@ -117,14 +119,26 @@ def _load_producers(
         bytes_read=max_position - found.position,
     )
     replay = ProducerReplay(manager)
-    walk = HeaderWalk(
-        cast("BinaryIO", segment.log.reader()),
-        path=segment.log.path,
-        start=found.position,
-        end=max_position,
-    )
-    for batches in walk:
-        replay.add(batches, segment.log.read_exactly)
-    if walk.end is not None and isinstance(walk.end.error, CorruptError):
-        raise walk.end.error
+    position: int | None = found.position
+    while position is not None:
+        position = _add_batches(replay, segment.log, position, max_position)
     replay.finish()
+
+
+def _add_batches(
+    replay: ProducerReplay, log: FileRecords, position: int, max_position: int
+) -> int | None:
+    """Batches up to the end, or to one that Kafka steps over and we cannot read: where to go on."""
+    reader = cast("BinaryIO", log.reader())
+    walk = HeaderWalk(reader, path=log.path, start=position, end=max_position)
+    for batches in walk:
+        replay.add(batches, log.read_exactly)
+    if walk.end is None or not isinstance(walk.end.error, CorruptError):
+        return None
+    # Shorter than its own header, it is a batch for Kafka, whose header reaches into the next.
+    batch = next(log.batches_from(walk.end.position, max_position), None)
+    if batch is None:
+        return None
+    if BatchHeader.unpack(log.read_exactly(batch.position, HEADER_SIZE)).producer_id >= 0:
+        raise walk.end.error
+    return int(batch.position + batch.size_in_bytes)

@@ -113,7 +113,7 @@ class LogDirRow(NamedTuple):
 
     name: str
     action: str
-    """delete, ignore, read, rename, load, stop (the broker)"""
+    """delete, ignore, read; offline: Kafka gives up the log dir; stop: the broker does not start"""
     why: str
 
 
@@ -153,8 +153,8 @@ class LogDirPlan:
 
     @property
     def fatal(self) -> list[LogDirRow]:
-        """Why a broker would not start with this dir, as far as known."""
-        return [row for row in self.rows if row.action == "stop"]
+        """Why a broker would not start with this dir, or give it up, as far as known."""
+        return [row for row in self.rows if row.action in ("stop", "offline")]
 
     def partitions(self) -> Iterator[PartitionPlan]:
         """Plans one at a time: only their offsets are remembered."""
@@ -291,14 +291,19 @@ def plan_log_dir(
 
 
 def _checkpoint(path: str, kind: FileKind, rows: list[LogDirRow]) -> Mapping[tuple[str, int], int]:
-    """A checkpoint that cannot be read is one without rows: a broker goes on."""
+    """A checkpoint that cannot be read counts as one without rows; but its log dir goes offline.
+
+    LogManager goes on with 0 for every partition. By then its reader has put the dir on the list of
+    failed ones: a rename in it stops the broker, and once loaded the dir is taken offline.
+    """
     try:
         checkpoint = read_offset_checkpoint(os.path.join(path, kind.value))  # noqa: PTH118
     except FileNotFoundError:
         rows.append(LogDirRow(kind.value, "read", "missing: 0 for every partition"))
         return {}
     except (FormatError, OSError) as error:
-        rows.append(LogDirRow(kind.value, "read", f"0 for every partition: {error}"))
+        why = f"{error}; 0 for every partition, and then the log dir is taken offline"
+        rows.append(LogDirRow(kind.value, "offline", why))
         return {}
     return checkpoint.offsets()
 
