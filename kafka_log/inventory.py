@@ -248,6 +248,17 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Broker:
+    """The log dirs of one node, and what it knew of its cluster."""
+
+    node_id: int | None
+    cluster_id: str | None
+    log_dirs: tuple[LogDir, ...]
+    metadata: ClusterMetadata | None = None
+    """Of one of its log dirs; else the newest of its cluster that is here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     log_dirs: tuple[LogDir, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -255,13 +266,47 @@ class Inventory:
 
     @property
     def metadata(self) -> ClusterMetadata | None:
-        """A broker with several log dirs has it in one of them."""
+        """Of the first broker that has any: for an inventory of one broker."""
         return next((each.metadata for each in self.log_dirs if each.metadata is not None), None)
 
     @property
     def node_id(self) -> int | None:
+        """Of the first log dir that tells: for an inventory of one broker."""
         metas = (each.meta for each in self.log_dirs)
         return next((meta.node_id for meta in metas if meta is not None), None)
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """In the order of their log dirs; one that does not tell whose it is stands alone."""
+        nodes: dict[tuple[object, ...], list[LogDir]] = {}
+        for log_dir in self.log_dirs:
+            meta = log_dir.meta
+            node = (log_dir.path,) if meta is None else (meta.cluster_id, meta.node_id)
+            nodes.setdefault(node, []).append(log_dir)
+        return tuple(self._broker(log_dirs) for log_dirs in nodes.values())
+
+    def _broker(self, log_dirs: list[LogDir]) -> Broker:
+        meta = log_dirs[0].meta
+        cluster_id = None if meta is None else meta.cluster_id
+        own = [each.metadata for each in log_dirs if each.metadata is not None]
+        return Broker(
+            node_id=None if meta is None else meta.node_id,
+            cluster_id=cluster_id,
+            log_dirs=tuple(log_dirs),
+            metadata=own[0] if own else self._newest_metadata(cluster_id),
+        )
+
+    def _newest_metadata(self, cluster_id: str | None) -> ClusterMetadata | None:
+        """Of a cluster; of a cluster that is not told only if there is no choice."""
+        found = [
+            (log_dir.meta and log_dir.meta.cluster_id, log_dir.metadata)
+            for log_dir in self.log_dirs
+            if log_dir.metadata is not None
+        ]
+        if cluster_id is not None:
+            found = [(cluster, each) for cluster, each in found if cluster in (cluster_id, None)]
+        if len({cluster for cluster, _ in found}) != 1:
+            return None
+        return max((each for _, each in found), key=lambda each: each.end_offset)
 
     def partitions(self) -> Iterator[tuple[LogDir, Partition]]:
         for log_dir in self.log_dirs:

@@ -309,8 +309,10 @@ def _with_checkpoints(
     return replace(partition, checkpointed=rows)
 
 
-def with_topic_ids(log_dir: LogDir, metadata: ClusterMetadata) -> LogDir:
+def with_topic_ids(log_dir: LogDir, metadata: ClusterMetadata | None) -> LogDir:
     """What the KRaft metadata says, which may lie in another log dir of the broker."""
+    if metadata is None:
+        return log_dir
     partitions = tuple(
         replace(each, metadata_topic_id=metadata.topic_ids.get(each.topic))
         for each in log_dir.partitions

@@ -132,11 +132,13 @@ class _Scanner:
         return not below.entries or _has(below, Place.PARTITION)
 
     def inventory(self) -> Inventory:
-        log_dirs = tuple(self._log_dirs())
-        found = (each.metadata for each in log_dirs if each.metadata is not None)
-        metadata = next(found, None)
-        if metadata is not None:
-            log_dirs = tuple(with_topic_ids(each, metadata) for each in log_dirs)
+        plain = tuple(self._log_dirs())
+        metadata = {
+            log_dir.path: broker.metadata
+            for broker in Inventory(log_dirs=plain).brokers()
+            for log_dir in broker.log_dirs
+        }
+        log_dirs = tuple(with_topic_ids(each, metadata[each.path]) for each in plain)
         problems = (*self._problems, *_duplicates(log_dirs))
         return Inventory(log_dirs=log_dirs, problems=problems)
 

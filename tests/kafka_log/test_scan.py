@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import tempfile
 import uuid
@@ -451,3 +452,68 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_there(open_path):
     assert len(one(inventory).partitions) == 18
     assert by_name(one(inventory))["codecs-1"].segments != ()
     assert told(below) == [(str(root / "codecs-0"), Trouble.UNREADABLE, "Permission denied")]
+
+
+def test_brokers_are_told_apart_and_each_has_the_metadata_of_its_cluster(tmp_path):
+    one_broker = golden.unpack("cleaner-4.3.1", tmp_path)
+    other = golden.unpack("unclean-4.3.1", tmp_path) / "data"
+    zookeeper = golden.shared("legacy-2.8.2") / "data"
+    meta = other / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=2"))
+    inventory = scan([one_broker, other, zookeeper])
+    first, second, third = inventory.brokers()
+    assert (first.node_id, second.node_id, third.node_id) == (1, 2, 1)
+    assert first.cluster_id == second.cluster_id == "Z29sZGVuLWRpcmVjdG9yeQ" != third.cluster_id
+    assert [len(broker.log_dirs) for broker in (first, second, third)] == [2, 1, 1]
+    assert first.metadata is not None
+    assert second.metadata is not None
+    assert "expired" in first.metadata.topic_ids
+    assert "far-timestamps" in second.metadata.topic_ids
+    assert third.metadata is None  # of another cluster
+
+
+def test_a_broker_without_metadata_on_its_disk_takes_the_newest_of_its_cluster(tmp_path):
+    root = golden.unpack("cleaner-4.3.1", tmp_path)
+    meta = root / "data-2" / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=7"))
+    _, second = scan([root]).brokers()
+    assert second.node_id == 7
+    assert second.metadata is not None
+    assert second.metadata.end_offset == 190
+    meta.unlink()
+    _, nameless = scan([root]).brokers()
+    assert (nameless.node_id, nameless.cluster_id) == (None, None)
+    assert nameless.metadata == second.metadata
+
+
+def test_whatever_bytes_small_files_and_metadata_hold_a_scan_ends_and_tells(tmp_path):
+    root = golden.unpack("clean-3.9.1", tmp_path) / "data"
+    rng = random.Random(11)
+    victims = [
+        *(path for path in sorted(root.iterdir()) if path.is_file()),
+        *sorted((root / "__cluster_metadata-0").iterdir()),
+        *sorted(root.glob("*/partition.metadata")),
+    ]
+    damaged = 0
+    for _ in range(60):
+        path = rng.choice(victims)
+        whole = path.read_bytes()
+        path.write_bytes(_mutilated(whole, rng))
+        inventory = scan([root])
+        assert len(one(inventory).partitions) == 18
+        damaged += any(inventory.all_problems())
+        path.write_bytes(whole)
+    assert damaged > 20
+    assert told(scan([root])) == []
+
+
+def _mutilated(whole: bytes, rng: random.Random) -> bytes:
+    how = rng.randrange(4)
+    at = rng.randrange(len(whole) + 1)
+    if how == 0:
+        return whole[:at]
+    if how == 1:
+        return rng.randbytes(rng.randrange(200))
+    if how == 2:
+        return whole[:at] + rng.randbytes(3) + whole[at:]
+    return bytes(byte ^ (1 << rng.randrange(8)) if rng.random() < 0.02 else byte for byte in whole)
