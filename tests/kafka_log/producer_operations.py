@@ -169,7 +169,7 @@ class _Draw:
         self.now = START
         self.next_offset = self.random.choice((0, 0, 100))
         self.coordinator_epoch = 1
-        self.calm = self.random.choice((0.02, 0.15, 0.4))  # how often something is odd
+        self.oddness = self.random.choice((0.002, 0.02, 0.15, 0.4))
         self.producers = [
             _Producer(
                 producer_id,
@@ -182,7 +182,7 @@ class _Draw:
         ]
 
     def odd(self) -> bool:
-        return self.random.random() < self.calm
+        return self.random.random() < self.oddness
 
     def tick(self) -> int:
         self.now += self.random.choice((0, 1, 50, 1000))
@@ -282,19 +282,23 @@ class _Draw:
         if chance < 0.4:
             return self._append()
         if chance < 0.55:
-            data = b"".join(self.batch() for _ in range(rng.randint(1, 8)))
-            return {"do": "recover", "bytes": data}
+            return {"do": "recover", "bytes": self._batches(rng.randint(1, 8))}
         if chance < 0.8:
             return self._call()
         return self._file_call()
 
+    def _batches(self, count: int) -> bytes:
+        """Where little is odd, many at a time now and then."""
+        if self.oddness < 0.01 and self.random.random() < 0.2:
+            count *= 40
+        return b"".join(self.batch() for _ in range(count))
+
     def _append(self) -> dict[str, Any]:
         rng = self.random
         origin = rng.choice(("CLIENT", "CLIENT", "COORDINATOR", "REPLICATION"))
-        count = rng.choice((1, 1, 1, 2, 6))
         return {
             "do": "append",
-            "bytes": b"".join(self.batch() for _ in range(count)),
+            "bytes": self._batches(rng.choice((1, 1, 1, 2, 6))),
             "origin": origin,
             "transaction_version": rng.choice((0, 1, 2, 2) if not self.odd() else (-1, 3)),
         }

@@ -69,3 +69,11 @@ def test_random_operations_leave_the_state_that_kafka_has(
 ) -> None:
     seen = compare(oracle, memory_path, range(first, first + SEEDS_PER_CALL))
     assert len(seen) >= 6, f"the operations are tame: {seen}"
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(1000, 6000, SEEDS_PER_CALL))
+def test_many_random_operations_leave_the_state_that_kafka_has(
+    oracle: Oracle, memory_path: Path, first: int
+) -> None:
+    compare(oracle, memory_path, range(first, first + SEEDS_PER_CALL), operations=80)
