@@ -1,4 +1,4 @@
-"""A `.log` and the walks over it where it is not what it should be; see test_segment for the rest."""
+"""A `.log` and the walks over it where it is not what it should be; more in test_segment."""
 
 from pathlib import Path
 
