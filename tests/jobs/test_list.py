@@ -314,3 +314,35 @@ def test_a_partition_in_spite_of_its_broken_neighbours(tmp_path, capsys):
     assert (damaged["log_end_offset"], damaged["log_end_reason"]) == (0, "corrupt_batch")
     assert found[str(root / "codecs-1")]["log_end_offset"] > 0
     assert found[str(root / "codecs-1")]["metadata_topic_id"] is None
+
+
+def test_text_tells_log_dirs_apart_and_what_else_was_asked_for(tmp_path, capsys):
+    root = golden.shared("cleaner-4.3.1")
+    loose = tmp_path / "evidence" / "orders-3"
+    loose.mkdir(parents=True)
+    (loose / f"{5:020d}.log").write_bytes(b"")
+    words = ("--topic", "orders*", "--partition", "0", "--partition", "3", "--segments", "--files")
+    assert cli.main(["list", str(root / "data-2"), str(loose), *words]) == 0
+    first, _, second = capsys.readouterr().out.partition(f"\n{tmp_path}")
+    assert first.startswith(
+        f"{root / 'data-2'}: node 1, cluster Z29sZGVuLWRpcmVjdG9yeQ, directory "
+    )
+    assert "  stopped cleanly, at broker epoch 12\n" in first
+    assert "  checkpoints: log-start-offset-checkpoint empty\n" in first
+    assert f"{root / 'data-2' / 'orders-0-0' / 'partition.metadata'}" in first
+    assert second == (
+        "/evidence: no meta.properties\n"
+        "  no sign of a broker here\n"
+        "  1 topic, 1 partition, 0 B\n"
+        "\n"
+        "TOPIC   PARTITION  STATE  START  HIGH WATERMARK  END  SEGMENTS  SIZE  STRAYS\n"
+        "orders          3  live       5               -    5         1   0 B       -\n"
+        "\n"
+        f"{'DIRECTORY':{len(str(loose))}}  BASE OFFSET  STATE  SIZE  INDEX  TIME INDEX  TXN INDEX"
+        "  SNAPSHOT  MISSING\n"
+        f"{loose}            5  live    0 B      -           -          -         -"
+        "  .index .timeindex\n"
+        "\n"
+        f"SIZE  {'FILE':{len(str(loose)) + 25}}  WHAT\n"
+        f" 0 B  {loose}/{5:020d}.log  records of a segment\n"
+    )

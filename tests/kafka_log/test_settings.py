@@ -160,7 +160,7 @@ def draw(rng: random.Random) -> dict[str, dict[str, str]]:
     """A broker's file, what was altered since, and a topic's own; at most one of them is odd."""
     case: dict[str, dict[str, str]] = {}
     names = {"broker": BROKER_NAMES, "default": BROKER_NAMES, "dynamic": BROKER_NAMES}
-    odd = rng.choice(["broker", "topic", None, None, None])
+    odd = rng.choice(["broker", "topic", "default", "dynamic", None, None])
     for part in ("broker", "default", "dynamic", "topic"):
         if part != "broker" and rng.random() < 0.3:
             continue
