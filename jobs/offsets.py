@@ -93,10 +93,12 @@ def _cells(row: Row) -> list[Any]:
 def _holder(holder: dict[str, Any] | None) -> str | None:
     if holder is None:
         return None
-    state = "open" if holder["end_offset"] is None else f"not replicated to {holder['end_offset']}"
+    producer, first = f"producer {holder['producer_id']}", holder["first_offset"]
+    if holder["end_offset"] is not None:
+        return f"{producer}, from {first} to {holder['end_offset']}, its end not replicated"
     return (
-        f"producer {holder['producer_id']} epoch {holder['producer_epoch']}, {state} since offset"
-        f" {holder['first_offset']}, last seen {rewriting.iso_time(holder['last_timestamp'])}"
+        f"{producer} epoch {holder['producer_epoch']}, open since offset {first},"
+        f" last seen {rewriting.iso_time(holder['last_timestamp'])}"
     )
 
 

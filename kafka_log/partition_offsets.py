@@ -18,21 +18,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.errors import FormatError
+from kafka_format.errors import FormatError, TruncatedError
 from kafka_log.errors import LogError
 from kafka_log.log_end import read_log_end
-from kafka_log.names import FileKind, live_base_offsets, parse_file_name, segment_file_name
+from kafka_log.names import FileKind, live_base_offsets, segment_file_name
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.producer_state import ProducerStateManager
 from kafka_log.rebuild_state import rebuild_producer_state
 from kafka_log.segment import LogSegment
 from kafka_log.segments import LogSegments
+from kafka_log.transactions import OpenTransaction, read_transactions
 
 if TYPE_CHECKING:
     import os
 
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
+    from kafka_log.files import Files
     from kafka_log.producer_state import TxnMetadata
 
 _NO_WATERMARK = "no high watermark is known: the last stable offset is as if all were replicated"
@@ -45,9 +47,9 @@ class Holder(NamedTuple):
     producer_epoch: int | None
     first_offset: int
     last_timestamp: int | None
-    """When its producer was last seen; null if the producer is known no longer."""
+    """When its producer was last seen; None of a transaction that has ended."""
     end_offset: int | None
-    """Of its marker, which is not replicated; null while it is open."""
+    """Of its marker, which is not replicated; None while it is open."""
 
 
 class PartitionOffsets(NamedTuple):
@@ -59,7 +61,7 @@ class PartitionOffsets(NamedTuple):
     log_end_offset: int
     held_by: Holder | None
     note: str | None = None
-    damage: FormatError | None = None
+    damage: FormatError | LogError | None = None
     """What kept the producers from being replayed."""
 
 
@@ -78,10 +80,6 @@ def read_offsets(
     Raises LogError where there is no log, OSError. Damage is a result.
     """
     files = OverlayFiles(directory, clock)  # a manager of producers writes snapshots
-    if replay:
-        for name in files.names():
-            if parse_file_name(name).kind is FileKind.PRODUCER_SNAPSHOT:
-                files.delete(name)
     bases = live_base_offsets(files.names())
     if not bases:
         raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
@@ -91,21 +89,15 @@ def read_offsets(
         wiped = f"the log start {start} is beyond the log's end {end}: a broker would empty it"
         return PartitionOffsets(start, recovery_point, start, start, start, None, wiped)
     known = None if high_watermark is None else max(start, min(end, high_watermark))
-    producers = ProducerStateManager(files, config, clock)
-    try:
-        rebuild_producer_state(
-            producers,
-            _segments(files, bases, config, clock),
-            log_start_offset=start,
-            last_offset=end,
-            clock=clock,
-            reload_from_clean_shutdown=False,
-        )
-    except FormatError as damage:
-        return PartitionOffsets(start, recovery_point, known, None, end, None, damage=damage)
     watermark = end if known is None else known
-    producers.on_high_watermark_updated(watermark)
-    stable, held_by = _last_stable(producers, start, watermark)
+    try:
+        if replay:
+            stable, held_by = _by_replay(files, start, watermark)
+        else:
+            producers = _load_producers(files, bases, config, clock, start=start, end=end)
+            stable, held_by = _by_producers(producers, start, watermark)
+    except (FormatError, LogError) as damage:
+        return PartitionOffsets(start, recovery_point, known, None, end, None, damage=damage)
     note = _NO_WATERMARK if known is None else None
     return PartitionOffsets(start, recovery_point, known, stable, end, held_by, note)
 
@@ -118,18 +110,46 @@ def _log_end(files: OverlayFiles, base_offset: int) -> int:
     return read_log_end(log, base_offset, index=index).offset
 
 
-def _segments(
-    files: OverlayFiles, bases: list[int], config: LogConfig, clock: Clock
-) -> LogSegments:
+def _by_replay(files: Files, start: int, watermark: int) -> tuple[int, Holder | None]:
+    """From the beginning; a torn end is where the log ends, other damage hides the answer."""
+    report = read_transactions(files, log_start_offset=start, high_watermark=watermark)
+    for problem in report.problems:
+        if not isinstance(problem, TruncatedError):
+            raise problem
+    txn = report.held_by
+    if isinstance(txn, OpenTransaction):
+        epoch, last_timestamp = txn.producer_epoch, txn.last_timestamp
+        holder = Holder(txn.producer_id, epoch, txn.first_offset, last_timestamp, None)
+        return report.last_stable_offset, holder
+    if txn is not None:
+        holder = Holder(txn.producer_id, None, txn.first_offset, None, txn.last_offset)
+        return report.last_stable_offset, holder
+    return report.last_stable_offset, None
+
+
+def _load_producers(
+    files: Files, bases: list[int], config: LogConfig, clock: Clock, *, start: int, end: int
+) -> ProducerStateManager:
+    """As a starting broker loads them, from whatever snapshot is newest."""
     segments = LogSegments()
     for base in bases:
         segments.add(LogSegment.open(files, base, config, clock, file_already_exists=True))
-    return segments
+    producers = ProducerStateManager(files, config, clock)
+    rebuild_producer_state(
+        producers,
+        segments,
+        log_start_offset=start,
+        last_offset=end,
+        clock=clock,
+        reload_from_clean_shutdown=False,
+    )
+    return producers
 
 
-def _last_stable(
+def _by_producers(
     producers: ProducerStateManager, start: int, watermark: int
 ) -> tuple[int, Holder | None]:
+    producers.on_high_watermark_updated(watermark)
     first = producers.first_unstable_offset()
     if first is None or max(first, start) >= watermark:
         return watermark, None
@@ -143,10 +163,7 @@ def _last_stable(
 
 def _holder(producers: ProducerStateManager, txn: TxnMetadata) -> Holder:
     entry = producers.last_entry(txn.producer_id)
-    return Holder(
-        txn.producer_id,
-        None if entry is None else entry.producer_epoch,
-        txn.first_offset,
-        None if entry is None else entry.last_timestamp,
-        txn.last_offset,
-    )
+    if entry is None or txn.last_offset is not None:  # the producer may be at something else now
+        return Holder(txn.producer_id, None, txn.first_offset, None, txn.last_offset)
+    epoch, last_timestamp = entry.producer_epoch, entry.last_timestamp
+    return Holder(txn.producer_id, epoch, txn.first_offset, last_timestamp, None)
