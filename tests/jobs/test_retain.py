@@ -16,7 +16,9 @@ from jobs import cli, retain
 from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
 from kafka_log.overlay_files import OverlayFiles
 from tests import golden
+from tests.kafka_log.test_output import small_disk
 
+NOBODY = 65534
 NOW = 1_794_820_000_000  # some time after the packs were made
 
 
@@ -274,6 +276,37 @@ def test_a_copy_that_does_not_fit_leaves_nothing(capsys, data, tmp_path, monkeyp
     assert "No space left on device" in err
     assert "would not be whole" in err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data"]
+
+
+def test_a_disk_that_is_too_small_is_left_empty(capsys, data, tmp_path):
+    before = tree(data)
+    with small_disk(tmp_path / "disk", "64k"):
+        code, _, err = run(
+            capsys, data, "--set=retention.ms=-1", "--output", tmp_path / "disk" / "out"
+        )
+        assert code == COULD_NOT_RUN
+        assert "No space left on device" in err
+        assert list((tmp_path / "disk").iterdir()) == []
+    assert tree(data) == before
+
+
+def test_what_may_not_be_read_is_told_and_the_rest_is_done(capsys, data, tmp_path_factory):
+    run(capsys, data)  # all that the verb imports is loaded: nobody may not read that either
+    base = tmp_path_factory.getbasetemp()
+    for each in (base.parent, base, data.parent, data):
+        each.chmod(0o755)
+    (data / "tiny.segments-0").chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)  # root may read everything
+    try:
+        code, out, err = run(capsys, data, "--topic", "tiny*")
+    finally:
+        os.seteuid(user)
+        (data / "tiny.segments-0").chmod(0o755)
+    assert code == COULD_NOT_RUN
+    assert "tiny.segments-0: Permission denied" in err
+    assert "tiny-indexed-0" in out
 
 
 def test_ctrl_c_leaves_nothing(capsys, data, tmp_path, monkeypatch):
