@@ -299,7 +299,9 @@ class LogLoader:
         for place, segment in enumerate(unflushed):
             try:
                 truncated = self._recover_segment(segment, why)
-            except (InvalidOffsetError, OSError) as error:
+            except InvalidOffsetError as error:
+                # Kafka does the same after any IOException. Not here: a disk that is full, or that
+                # cannot be read for a moment, is no reason to empty a segment.
                 truncated = segment.truncate_to(segment.base_offset)
                 self.journal.add(segment.name, Action.EMPTY, str(error), position=0)
                 self._tell_rebuilt(segment, str(error))

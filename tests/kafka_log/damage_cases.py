@@ -11,8 +11,9 @@ never by code under test.
 import random
 import shutil
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,10 @@ class Case:
 # ------------------------------------------------------------------------------ sound directories
 
 
-def build_sources(oracle: Oracle, folder: Path) -> list[Source]:
+def build_sources(
+    oracle: Oracle, folder: Path, only: Collection[str] | None = None
+) -> list[Source]:
+    """All of them, or those that are named."""
     plans = {
         "crashed": LogPlan(seed=1, batches=60, records_per_batch=5, close="crash"),
         "clean": LogPlan(seed=2, batches=60, records_per_batch=5),
@@ -112,15 +116,16 @@ def build_sources(oracle: Oracle, folder: Path) -> list[Source]:
             seed=11, batches=30, records_per_batch=4, close="crash", config={"preallocate": "true"}
         ),
     }
-    sources = [
-        _build(oracle, folder / name / "orders-0", name, plan) for name, plan in plans.items()
-    ]
-    sources.append(_empty(oracle, folder))
-    sources.append(_trimmed(oracle, folder))
-    sources += [_overflowing(oracle, folder, seed) for seed in (1, 2, 3)]
-    sources.append(_mixed_magics(oracle, folder))
-    sources += _golden(folder)
-    return sources
+    builders: dict[str, Callable[[], Source]] = {
+        name: partial(_build, oracle, folder / name / "orders-0", name, plan)
+        for name, plan in plans.items()
+    }
+    builders["empty"] = partial(_empty, oracle, folder)
+    builders["trimmed"] = partial(_trimmed, oracle, folder)
+    builders |= {f"overflow-{i}": partial(_overflowing, oracle, folder, i) for i in (1, 2, 3)}
+    builders["mixed"] = partial(_mixed_magics, oracle, folder)
+    builders |= {pack: partial(_golden, folder, pack, name) for pack, name in GOLDEN}
+    return [build() for name, build in builders.items() if only is None or name in only]
 
 
 def _build(oracle: Oracle, path: Path, name: str, plan: LogPlan) -> Source:
@@ -208,18 +213,13 @@ def _mixed_magics(oracle: Oracle, folder: Path) -> Source:
     return Source(name="mixed", path=path, log_end_offset=offset)
 
 
-def _golden(folder: Path) -> list[Source]:
-    """Small partitions that brokers of several ages wrote; their indexes are small too."""
-    found = []
-    for pack, partition in GOLDEN:
-        origin = next(golden.shared(pack).rglob(partition))
-        path = folder / pack / "orders-0"
-        shutil.copytree(origin, path)
-        last = max(path.glob("*.log"))
-        settings = {"segment.index.bytes": 4096, "index.interval.bytes": 500}
-        end = int(last.stem) + 30
-        found.append(Source(name=pack, path=path, log_end_offset=end, settings=settings))
-    return found
+def _golden(folder: Path, pack: str, partition: str) -> Source:
+    """A small partition that a broker wrote; its indexes are small too."""
+    path = folder / pack / "orders-0"
+    shutil.copytree(next(golden.shared(pack).rglob(partition)), path)
+    settings = {"segment.index.bytes": 4096, "index.interval.bytes": 500}
+    end = int(max(path.glob("*.log")).stem) + 30
+    return Source(name=pack, path=path, log_end_offset=end, settings=settings)
 
 
 # ------------------------------------------------------------------------------------- the drawing
@@ -532,7 +532,7 @@ def odd_name(target: Path, rng: random.Random, _: Source) -> str:
 
 
 def folder_inside(target: Path, rng: random.Random, _: Source) -> str:
-    name = rng.choice(("00000000000000000000.log.swap", "notes", "00000000000000000002.log"))
+    name = rng.choice(("00000000000000000007.log.swap", "notes", "00000000000000000002.log"))
     if not (target / name).exists():
         (target / name).mkdir()
     return f"a folder {name}"

@@ -404,6 +404,23 @@ def test_a_log_that_grows_while_it_is_read_is_planned_as_it_was(
     assert logs(planned) == {log.name: 300}
 
 
+def test_a_full_disk_stops_a_recovery_in_place_and_empties_no_segment(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka takes any IOException for damage, and the segment for lost."""
+    log = segment(directory, range(30))
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(OSError, match="No space left"):
+        recover_in_place(
+            directory, CONFIG, clean_shutdown=False, log_start_offset=0, recovery_point=0
+        )
+    assert log.stat().st_size == 30 * BATCH
+
+
 # ------------------------------------------------------------------------------- plan and apply
 
 

@@ -35,7 +35,8 @@ Work = Callable[[Files, Source], None]
 
 @pytest.fixture(scope="module")
 def sources(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
-    built = build_sources(oracle, tmp_path_factory.mktemp("sources"))
+    wanted = {source for _, source in WORKS.values()}
+    built = build_sources(oracle, tmp_path_factory.mktemp("sources"), wanted)
     return {source.name: source for source in built}
 
 
