@@ -1,6 +1,7 @@
 """The settings of a log, under Kafka's own names (LogConfig), with Kafka's defaults."""
 
 from dataclasses import dataclass
+from random import Random
 from typing import Self
 
 LONG_MAX = 2**63 - 1
@@ -63,6 +64,12 @@ class LogConfig:
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
+
+    def random_segment_jitter(self, rng: Random) -> int:
+        """How much earlier than `segment.ms` a segment is rolled, so that not all are at once."""
+        if self.segment_jitter_ms == 0:
+            return 0
+        return rng.randrange(min(self.segment_jitter_ms, self.segment_ms))
 
     @classmethod
     def defaults(cls) -> Self:

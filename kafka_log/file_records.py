@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from kafka_format.columnar.records import RecordScan
-from kafka_format.errors import CorruptError, Location, TruncatedError
+from kafka_format.errors import MEMORY, CorruptError, Location, TruncatedError
 from kafka_format.log_file import LogFile
 from kafka_format.record import wrap_int64
 from kafka_log.errors import IllegalArgumentError, LogError
@@ -43,6 +43,17 @@ _PREFIX = struct.Struct(
     "i"  # bytes after this field
     "i"  # partition leader epoch, or the checksum of a legacy message
     "b"  # magic, in every format
+)
+_MEMORY_PREFIX = struct.Struct(">qi4xb")  # the same without the third
+_BATCH = struct.Struct(
+    ">q"  # base offset, or the offset of a legacy message
+    "i"  # bytes after this field
+    "4x"
+    "b"  # magic
+    "6x"
+    "i"  # last offset delta
+    "8x"
+    "q"  # max timestamp
 )
 _INT32 = struct.Struct(">i")
 _INT64 = struct.Struct(">q")
@@ -368,3 +379,24 @@ class FileRecords:
 
 def _offset_position(batch: FileBatch) -> LogOffsetPosition:
     return LogOffsetPosition(batch.base_offset, batch.position, batch.size_in_bytes)
+
+
+def iter_memory_batches(records: bytes | bytearray | memoryview) -> Iterator[tuple[int, int, int]]:
+    """Size, last offset and largest timestamp of each batch in memory (MemoryRecords.batches)."""
+    position, end = 0, len(records)
+    while end - position >= UP_TO_MAGIC:
+        offset, length, magic = _MEMORY_PREFIX.unpack_from(records, position)
+        size = LOG_OVERHEAD + length
+        if length < SMALLEST_MESSAGE or not 0 <= magic <= 2:
+            found = f"a batch of {length} bytes and magic {magic}"
+            raise CorruptError(Location(MEMORY, position), found, "whole batches of magic 0 to 2")
+        if size > end - position:
+            return
+        if magic == 2 and size >= HEADER_SIZE:
+            offset, _, _, delta, timestamp = _BATCH.unpack_from(records, position)
+            yield size, wrap_int64(offset + delta), timestamp
+        elif magic == 1 and size >= _LEGACY_TIMESTAMP + 8:
+            yield size, offset, _INT64.unpack_from(records, position + _LEGACY_TIMESTAMP)[0]
+        else:
+            yield size, offset, -1
+        position += size

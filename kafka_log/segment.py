@@ -10,22 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import random
-import struct
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from kafka_format.errors import MEMORY, CorruptError, FormatError, Location
-from kafka_format.record import wrap_int64
 from kafka_format.transaction_index import VERSION, AbortedTransaction
+from kafka_log.aborted_transactions import TransactionIndex, TxnIndexSearchResult
 from kafka_log.errors import IllegalArgumentError, LogError, SegmentOffsetOverflowError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
 from kafka_log.file_records import (
-    HEADER_SIZE,
-    LOG_OVERHEAD,
-    SMALLEST_MESSAGE,
-    UP_TO_MAGIC,
     FileRecords,
     LogOffsetPosition,
     TimestampAndOffset,
+    iter_memory_batches,
 )
 from kafka_log.index_files import (
     LazyIndex,
@@ -33,15 +28,12 @@ from kafka_log.index_files import (
     OffsetPosition,
     TimeIndex,
     TimestampOffset,
-    TransactionIndex,
-    TxnIndexSearchResult,
 )
 from kafka_log.names import FileKind, segment_file_name
 from kafka_log.segment_recovery import SegmentRecovery
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from kafka_format.errors import FormatError
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.files import Files
@@ -53,19 +45,6 @@ LONG_MAX = 2**63 - 1
 TO_THE_END = LONG_MAX
 _COPY_BYTES = 1024 * 1024
 
-_BATCH = struct.Struct(
-    ">q"  # base offset, or the offset of a legacy message
-    "i"  # bytes after this field
-    "4x"
-    "b"  # magic
-    "6x"
-    "i"  # last offset delta
-    "8x"
-    "q"  # max timestamp
-)
-_PREFIX = struct.Struct(">qi4xb")
-_LEGACY_TIMESTAMP = struct.Struct(">q")
-
 
 class RollParams(NamedTuple):
     """What decides, beside the segment itself, whether the next append needs a new one."""
@@ -76,14 +55,6 @@ class RollParams(NamedTuple):
     max_offset_in_messages: int
     messages_size: int
     now: int
-
-
-def random_segment_jitter(config: LogConfig, rng: random.Random | None = None) -> int:
-    """How much earlier than `segment.ms` a segment is rolled, so that not all are at once."""
-    if config.segment_jitter_ms == 0:
-        return 0
-    rng = rng or random.Random()  # noqa: S311  # no secret
-    return rng.randrange(min(config.segment_jitter_ms, config.segment_ms))
 
 
 class LogSegment:
@@ -149,7 +120,7 @@ class LogSegment:
             TransactionIndex(files, names[3], base_offset),
             base_offset=base_offset,
             index_interval_bytes=config.index_interval_bytes,
-            roll_jitter_ms=random_segment_jitter(config, rng),
+            roll_jitter_ms=config.random_segment_jitter(rng or random.Random()),  # noqa: S311
             clock=clock,
         )
 
@@ -210,7 +181,7 @@ class LogSegment:
         position = self.size
         self._ensure_offset_in_range(largest_offset)
         self.log.append(records)
-        for size, last_offset, max_timestamp in _iter_headers(records):
+        for size, last_offset, max_timestamp in iter_memory_batches(records):
             if max_timestamp > self.max_timestamp_so_far():
                 self._max_timestamp_and_offset = TimestampOffset(max_timestamp, last_offset)
             if self._bytes_since_last_index_entry > self.index_interval_bytes:
@@ -517,24 +488,3 @@ _KINDS = (
     FileKind.TIME_INDEX,
     FileKind.TRANSACTION_INDEX,
 )
-
-
-def _iter_headers(records: bytes | bytearray | memoryview) -> Iterator[tuple[int, int, int]]:
-    """Size, last offset and largest timestamp of each batch in memory (MemoryRecords.batches)."""
-    position, end = 0, len(records)
-    while end - position >= UP_TO_MAGIC:
-        offset, length, magic = _PREFIX.unpack_from(records, position)
-        size = LOG_OVERHEAD + length
-        if length < SMALLEST_MESSAGE or not 0 <= magic <= 2:
-            found = f"a batch of {length} bytes and magic {magic}"
-            raise CorruptError(Location(MEMORY, position), found, "whole batches of magic 0 to 2")
-        if size > end - position:
-            return
-        if magic == 2 and size >= HEADER_SIZE:
-            offset, _, _, delta, timestamp = _BATCH.unpack_from(records, position)
-            yield size, wrap_int64(offset + delta), timestamp
-        elif magic == 1 and size >= _LEGACY_TIMESTAMP.size + 18:
-            yield size, offset, _LEGACY_TIMESTAMP.unpack_from(records, position + 18)[0]
-        else:
-            yield size, offset, -1
-        position += size

@@ -19,7 +19,8 @@ from kafka_format.offset_index import DTYPE as OFFSET_DTYPE
 from kafka_format.time_index import DTYPE as TIME_DTYPE
 from kafka_log import index_kernels as k
 from kafka_log.errors import IndexFullError, InvalidOffsetError, SegmentOffsetOverflowError
-from kafka_log.index_files import INT32_MAX, OffsetIndex, TimeIndex, TimestampOffset
+from kafka_log.index_files import OffsetIndex, TimeIndex, TimestampOffset
+from kafka_log.mapped_index import INT32_MAX
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,6 +10,7 @@ import pytest
 
 from kafka_format.errors import FormatError, UnsupportedError
 from kafka_format.transaction_index import AbortedTransaction
+from kafka_log.aborted_transactions import TransactionIndex
 from kafka_log.crash_points import Crash, CrashingFiles
 from kafka_log.errors import (
     CorruptIndexError,
@@ -25,7 +26,6 @@ from kafka_log.index_files import (
     OffsetPosition,
     TimeIndex,
     TimestampOffset,
-    TransactionIndex,
 )
 from kafka_log.overlay_files import OverlayFiles
 from tests.kafka_log.kafka_exceptions import answers_to

@@ -31,7 +31,7 @@ from kafka_log.files import DiskFiles, Files
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.producer_state import ProducerStateManager
-from kafka_log.segment import LogSegment, RollParams, random_segment_jitter
+from kafka_log.segment import LogSegment, RollParams
 from tests.kafka_log.kafka_exceptions import answers_to, name_of
 from tests.kafka_log.segment_steps import (
     BASE,
@@ -228,9 +228,9 @@ def test_without_timestamps_a_segment_ages_since_it_was_opened(tmp_path: Path) -
 
 def test_jitter_makes_a_segment_roll_earlier(tmp_path: Path) -> None:
     config = LogConfig(segment_jitter_ms=50, segment_ms=20)
-    drawn = {random_segment_jitter(config, random.Random(seed)) for seed in range(200)}
+    drawn = {config.random_segment_jitter(random.Random(seed)) for seed in range(200)}
     assert drawn == set(range(20))
-    assert random_segment_jitter(LogConfig()) == 0
+    assert LogConfig().random_segment_jitter(random.Random()) == 0
     segment = LogSegment.open(
         DiskFiles(tmp_path), BASE, config, FixedClock(NOW), rng=random.Random(3)
     )
