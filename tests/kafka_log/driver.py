@@ -46,6 +46,7 @@ KAFKA_CLASSES: dict[type[Exception], tuple[str, ...]] = {
     errors.InvalidOffsetError: ("InvalidOffsetException",),
     errors.IndexFullError: ("IllegalArgumentException", "BufferOverflowException"),
     errors.IllegalArgumentError: ("IllegalArgumentException",),
+    errors.IllegalControlRecordError: ("IllegalArgumentException", "NullPointerException"),
     errors.SegmentOffsetOverflowError: ("LogSegmentOffsetOverflowException",),
     errors.UnknownServerError: (
         "IllegalArgumentException",

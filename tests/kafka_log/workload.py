@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka_format.batch import decode_batch, encode_batch, encode_empty_batch
+from kafka_format.batch import assemble, decode_batch, encode_batch, encode_empty_batch
 from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
 from kafka_format.legacy import encode_legacy_batch
@@ -373,6 +373,26 @@ def _update_config(drawing: _Drawing) -> dict[str, Any]:
     return {"do": "update_config", "config": drawing.config}
 
 
+def _strange(drawing: _Drawing) -> dict[str, Any]:
+    """A batch whose checksum holds and whose header no client writes: a follower takes it."""
+    rng = drawing.random
+    batch = decode_batch(_follower_batch(drawing, 0))
+    fields: dict[str, tuple[int, ...]] = {
+        "last_offset_delta": (-1, 0, 5, 2**31 - 1),
+        "base_timestamp": (-1, 0, LONG_MAX),
+        "max_timestamp": (-1, 0, drawing.now + 10**9, LONG_MAX),
+        "producer_id": (-1, 100, LONG_MAX),
+        "producer_epoch": (-1, 0, 2**15 - 1),
+        "base_sequence": (-1, 0, 2**31 - 1),
+        "record_count": (0, 1, 7),
+        "attributes": (0, 0x10, 0x20, 0x30, 0x48, 6),
+        "partition_leader_epoch": (-1, 0),
+    }
+    name = rng.choice(list(fields))
+    header = batch.header._replace(**{name: rng.choice(fields[name])})
+    return _append(drawing, assemble(header, batch.payload), origin="REPLICATION", at_end=0)
+
+
 def _truncate(drawing: _Drawing) -> dict[str, Any]:
     return {"do": "truncate_to", "delta": -drawing.random.choice((0, 1, 2, 5, 9, 30))}
 
@@ -449,6 +469,7 @@ _STEPS: tuple[tuple[Callable[[_Drawing], dict[str, Any]], float], ...] = (
     (_offset_for_timestamp, 4),
     (_end_offset_for_epoch, 1),
     (_assign_epoch, 1),
+    (_strange, 0.7),
     (_raft_leader, 1),
     (_update_config, 0.3),
     (_truncate, 1.5),
