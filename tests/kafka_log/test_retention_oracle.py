@@ -10,6 +10,7 @@ import pytest
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
 from kafka_log.files import DiskFiles
+from kafka_log.log import PartitionLog
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
 from tests.oracle.client import record
@@ -44,6 +45,9 @@ class Case(NamedTuple):
             cleanup_policy=frozenset(filter(None, self.policy.split(","))),
             retention_ms=self.retention_ms,
             retention_bytes=self.retention_bytes,
+            index_interval_bytes=BUILD_CONFIG["index.interval.bytes"],
+            segment_index_bytes=BUILD_CONFIG["segment.index.bytes"],
+            producer_id_expiration_ms=2**31 - 1,
         )
 
     def settings(self) -> dict[str, Any]:
@@ -158,6 +162,9 @@ class Run(NamedTuple):
     kafka: dict[str, bytes]
     plan: RetentionPlan
     ours: dict[str, bytes]
+    logged: int
+    """What our own log says it deleted, and below what it left."""
+    log: dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -232,10 +239,34 @@ def _compare(path, case, kafka_path, session):
         if "deleted" in (step["answer"] or {})
     ]
     states = [step["state"] for step in session["steps"]]
-    run = Run(case, bases, deleted, states, content(kafka_path), plan, content(ours))
+    run = Run(
+        case,
+        bases,
+        deleted,
+        states,
+        content(kafka_path),
+        plan,
+        content(ours),
+        *_retain_open_log(OverlayFiles(path, clock), case, clock),
+    )
     for each in (kafka_path, ours):
         shutil.rmtree(each)
     return run
+
+
+def _retain_open_log(files, case, clock):
+    """The same through a log that is open, as in a broker."""
+    scheduler = Scheduler(clock)
+    log = PartitionLog.open(files, case.config(), clock, scheduler)
+    if case.high_watermark is not None:
+        log.update_high_watermark(case.high_watermark)
+    if case.log_start_offset:
+        log.maybe_increment_log_start_offset(case.log_start_offset)
+    deleted = log.delete_old_segments()
+    if case.unlinks:
+        scheduler.run_all()
+    log.close()
+    return deleted, {name: files.read(name, limit=1_000_000) for name in files.names()}
 
 
 def content(directory):
@@ -268,6 +299,12 @@ def test_the_directory_is_the_same_afterwards(runs):
         assert run.ours == run.kafka, run.case
 
 
+def test_a_log_that_is_open_does_the_same(runs):
+    for run in runs:
+        assert run.logged == run.deleted, run.case
+        assert run.log == run.kafka, run.case
+
+
 def test_the_log_start_and_epochs_are_the_same_afterwards(runs):
     for run in runs:
         state: dict[str, Any] = {}
@@ -286,4 +323,5 @@ def test_the_same_in_thousands_of_cases(oracle, tmp_path, first):
     runs = run_cases(oracle, tmp_path, range(first, first + 100))
     test_the_same_segments_go(runs)
     test_the_directory_is_the_same_afterwards(runs)
+    test_a_log_that_is_open_does_the_same(runs)
     test_the_log_start_and_epochs_are_the_same_afterwards(runs)
