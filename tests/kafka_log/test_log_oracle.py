@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from kafka_format.batch import encode_batch
 from kafka_format.checkpoint_file import read_offset_checkpoint
+from kafka_format.record import SimpleRecord
 from kafka_log.files import DiskFiles
 from tests import golden
 from tests.kafka_log.compare import (
@@ -23,7 +25,7 @@ from tests.kafka_log.compare import (
     unfolded,
 )
 from tests.kafka_log.driver import Session, files_of
-from tests.kafka_log.workload import Workload, draw_workload
+from tests.kafka_log.workload import START, Workload, draw_workload
 from tests.oracle.client import Oracle
 
 BLOCK = 40  # workloads in one call of the oracle
@@ -122,6 +124,77 @@ def run_ours(directory: Path, arguments: dict[str, Any]) -> dict[str, int]:
     session.close(arguments["close"])
     log = session.log
     return {"log_start_offset": log.log_start_offset, "recovery_point": log.recovery_point}
+
+
+# ------------------------------------------------------------- what docs/log.md is surprised by
+
+
+def batch(count: int, **fields: Any) -> dict[str, Any]:
+    records = [SimpleRecord(START, b"k", b"v") for _ in range(count)]
+    return {"do": "append", "leader_epoch": 0, "bytes": encode_batch(records, **fields)}
+
+
+def in_transaction(count: int) -> dict[str, Any]:
+    return batch(count, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param(
+            [
+                batch(2),
+                batch(4),
+                {"do": "high_watermark", "offset": 4},
+                {"do": "read", "offset": 0, "isolation": "HIGH_WATERMARK"},
+            ],
+            {"high_watermark": 2},
+            id="a read sets a high watermark inside a batch back to its beginning",
+        ),
+        pytest.param(
+            [
+                batch(2),
+                in_transaction(4),
+                {"do": "high_watermark"},
+                {"do": "log_start_offset", "offset": 4},
+            ],
+            {"log_start_offset": 4, "first_unstable_offset": 2, "last_stable_offset": 2},
+            id="a log start inside an open transaction is above the last stable offset",
+        ),
+        pytest.param(
+            [
+                batch(2),
+                {"do": "high_watermark"},
+                batch(3),
+                in_transaction(2),
+                {"do": "truncate_to", "offset": 4},
+            ],
+            {"log_end_offset": 4, "first_unstable_offset": 5},
+            id="a cut above the high watermark forgets no first unstable offset",
+        ),
+        pytest.param(
+            [
+                batch(2) | {"leader_epoch": 3},
+                batch(200) | {"leader_epoch": 4, "may_fail": True},
+            ],
+            {"log_end_offset": 2, "leader_epochs": [
+                {"epoch": 3, "start_offset": 0}, {"epoch": 4, "start_offset": 2},
+            ]},
+            id="an append that is too large leaves its epoch behind",
+        ),
+    ],
+)  # fmt: skip
+def test_surprises_are_kafkas_and_ours(
+    oracle: Oracle, steps: list[dict[str, Any]], expected: dict[str, Any]
+) -> None:
+    config = {"segment.bytes": 1000, "segment.index.bytes": 120}
+    session = {"config": config, "time": START, "steps": steps, "close": "crash"}
+    with scratch() as folder:
+        (told,) = run_kafka(oracle, [{"path": folder / "kafka-0", "sessions": [session]}])
+        (folder / "ours").mkdir()
+        comparison = Comparison("surprise", folder / "ours")
+        comparison.sessions([session], told)
+        assert {name: comparison.state[name] for name in expected} == expected
 
 
 # --------------------------------------------------------------------------------------- golden
