@@ -265,6 +265,7 @@ def _retain_open_log(files, case, clock):
     deleted = log.delete_old_segments()
     if case.unlinks:
         scheduler.run_all()
+    log.flush()  # as a broker that stops: this makes the lazy indexes of a new segment
     log.close()
     return deleted, {name: files.read(name, limit=1_000_000) for name in files.names()}
 
