@@ -40,6 +40,7 @@ from kafka_format.record import (
     Record,
     SimpleRecord,
     TimestampType,
+    decode_records,
     encode_records,
     increment_sequence,
     iter_record_slices,
@@ -233,11 +234,17 @@ class RecordBatch:
         A batch that says it has none is not looked into, whatever follows its header: so does
         Kafka, which keeps the bare headers of batches that compaction emptied.
         """
-        if self.header.record_count == 0:
-            return []
+        header = self.header
         payload = self._plain_records(limit)
         try:
-            return next(self._slices(payload, self._log_append_time, self.header.record_count))
+            return decode_records(
+                payload,
+                header.record_count,
+                base_offset=header.base_offset,
+                base_timestamp=header.base_timestamp,
+                base_sequence=header.base_sequence,
+                log_append_time=self._log_append_time,
+            )
         except FormatError as error:
             raise self._located(error) from None
 
@@ -276,9 +283,7 @@ class RecordBatch:
             raise CorruptError(self._location_of(57), f"{count} records", "0 records or more")
         return self.decompressed_payload(limit=limit)
 
-    def _slices(
-        self, payload: bytes, log_append_time: int | None, size: int
-    ) -> Iterator[list[Record]]:
+    def _slices(self, payload: bytes, log_append_time: int | None) -> Iterator[list[Record]]:
         header = self.header
         return iter_record_slices(
             payload,
@@ -287,19 +292,19 @@ class RecordBatch:
             base_timestamp=header.base_timestamp,
             base_sequence=header.base_sequence,
             log_append_time=log_append_time,
-            size=size,
+            size=SLICE_RECORDS,
         )
 
     def _iter_checked(self, limit: int | None, log_append_time: int | None) -> Iterator[Record]:
         payload = self._plain_records(limit)
-        slices = self._slices(payload, log_append_time, SLICE_RECORDS)
+        slices = self._slices(payload, log_append_time)
         try:
             last = deque(slices, maxlen=1)
         except FormatError as error:
             raise self._located(error) from None
         if self.header.record_count <= SLICE_RECORDS:
             return chain.from_iterable(last)  # which is the only one
-        return chain.from_iterable(self._slices(payload, log_append_time, SLICE_RECORDS))
+        return chain.from_iterable(self._slices(payload, log_append_time))
 
     def _located(self, error: FormatError) -> FormatError:
         """An error in the payload, as one in the file."""

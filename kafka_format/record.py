@@ -140,16 +140,19 @@ def decode_records(
     log_append_time: int | None = None,
 ) -> list[Record]:
     """All records of a batch, from its decompressed payload; errors count positions in that."""
-    slices = iter_record_slices(
+    if count == 0:
+        return []
+    return _decode_slice(
         payload,
+        0,
+        0,
         count,
-        base_offset=base_offset,
-        base_timestamp=base_timestamp,
-        base_sequence=base_sequence,
-        log_append_time=log_append_time,
-        size=max(count, 1),
-    )
-    return next(slices, [])
+        count,
+        base_offset,
+        base_timestamp,
+        base_sequence,
+        log_append_time,
+    )[0]
 
 
 def iter_record_slices(
@@ -162,113 +165,130 @@ def iter_record_slices(
     log_append_time: int | None = None,
     size: int = SLICE_RECORDS,
 ) -> Iterator[list[Record]]:
-    """The records of a batch, `size` at a time: seven bytes may be one, which takes 200 as a value.
+    """As `decode_records`, `size` at a time: seven bytes may be a record, 200 as a value."""
+    bases = (base_offset, base_timestamp, base_sequence, log_append_time)
+    position = 0
+    for first in range(0, count, size):
+        records, position = _decode_slice(payload, position, first, size, count, *bases)
+        yield records
+
+
+def _decode_slice(
+    payload: bytes,
+    position: int,
+    first: int,
+    size: int,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    base_sequence: int,
+    log_append_time: int | None,
+) -> tuple[list[Record], int]:
+    """Up to `size` of `count` records, from the one of this number on; the position behind them.
 
     One long loop with its varints written out, since a call a field would halve its speed. Only
     the end of a record is compared with its length: positions never go back, so a field that ran
     over a boundary ends beyond it. What runs off the payload altogether is an IndexError.
     """
-    new = _new_tuple
+    records: list[Record] = []
+    append, new = records.append, _new_tuple
     may_wrap = not (-_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR)
     has_sequence, sequence = base_sequence >= 0, NO_SEQUENCE
     no_headers: Sequence[Header] = ()
-    position = start = 0
     payload_size = len(payload)
-    for first in range(0, count, size):
-        records: list[Record] = []
-        append = records.append
-        try:
-            for _ in range(min(size, count - first)):
-                start = position
-                # length
-                pattern = payload[position]
-                position += 1
-                if pattern > 0x7F:
-                    if (byte := payload[position]) < 0x80:
-                        pattern += (byte << 7) - 0x80
-                        position += 1
-                    else:
-                        pattern, position = read_unsigned_varint(payload, start)
-                end = position + (pattern >> 1)
-                if pattern & 1 or end > payload_size:
-                    _bad_length(start, pattern, payload_size - position)
-                attributes = payload[position]
-                position += 1
-                # timestampDelta
-                pattern = payload[position]
-                position += 1
-                if pattern > 0x7F:
-                    if (byte := payload[position]) < 0x80:
-                        pattern += (byte << 7) - 0x80
-                        position += 1
-                    else:
-                        pattern, position = read_unsigned_varlong(payload, position - 1)
-                        may_wrap = may_wrap or pattern > _FAR
-                delta = pattern >> 1
-                timestamp = base_timestamp + (~delta if pattern & 1 else delta)
-                # offsetDelta
-                pattern = payload[position]
-                position += 1
-                if pattern > 0x7F:
-                    if (byte := payload[position]) < 0x80:
-                        pattern += (byte << 7) - 0x80
-                        position += 1
-                    else:
-                        pattern, position = read_unsigned_varint(payload, position - 1)
-                offset_delta = pattern >> 1
-                if pattern & 1:
-                    offset_delta = ~offset_delta
-                # key
-                pattern = payload[position]
-                position += 1
-                if pattern > 0x7F:
-                    pattern, position = read_unsigned_varint(payload, position - 1)
-                if pattern & 1:
-                    key = None
-                else:
-                    key_start = position
-                    position += pattern >> 1
-                    key = payload[key_start:position]
-                # value
-                pattern = payload[position]
-                position += 1
-                if pattern > 0x7F:
-                    if (byte := payload[position]) < 0x80:
-                        pattern += (byte << 7) - 0x80
-                        position += 1
-                    else:
-                        pattern, position = read_unsigned_varint(payload, position - 1)
-                if pattern & 1:
-                    value = None
-                else:
-                    value_start = position
-                    position += pattern >> 1
-                    value = payload[value_start:position]
-                # headers
-                headers = no_headers
-                if payload[position]:
-                    headers, position = _decode_headers(payload, position, end)
-                else:
+    start = position
+    try:
+        for _ in range(min(size, count - first)):
+            start = position
+            # length
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
                     position += 1
-                if position != end:
-                    _bad_end(start, position, end)
-                offset = base_offset + offset_delta
-                if may_wrap:
-                    timestamp, offset = wrap_int64(timestamp), wrap_int64(offset)
-                if log_append_time is not None:
-                    timestamp = log_append_time
-                if has_sequence:
-                    sequence = base_sequence + offset_delta
-                    if offset_delta < 0 or sequence > _INT32_MAX:
-                        sequence = increment_sequence(base_sequence, offset_delta)
-                if attributes > 0x7F:
-                    attributes -= 0x100
-                append(new(Record, (offset, timestamp, key, value, headers, sequence, attributes)))
-        except IndexError:
-            _ran_out(start, first + len(records), count)
-        if first + size >= count and position != payload_size:
-            _left_over(position, payload_size, count)
-        yield records
+                else:
+                    pattern, position = read_unsigned_varint(payload, start)
+            end = position + (pattern >> 1)
+            if pattern & 1 or end > payload_size:
+                _bad_length(start, pattern, payload_size - position)
+            attributes = payload[position]
+            position += 1
+            # timestampDelta
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varlong(payload, position - 1)
+                    may_wrap = may_wrap or pattern > _FAR
+            delta = pattern >> 1
+            timestamp = base_timestamp + (~delta if pattern & 1 else delta)
+            # offsetDelta
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varint(payload, position - 1)
+            offset_delta = pattern >> 1
+            if pattern & 1:
+                offset_delta = ~offset_delta
+            # key
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                pattern, position = read_unsigned_varint(payload, position - 1)
+            if pattern & 1:
+                key = None
+            else:
+                key_start = position
+                position += pattern >> 1
+                key = payload[key_start:position]
+            # value
+            pattern = payload[position]
+            position += 1
+            if pattern > 0x7F:
+                if (byte := payload[position]) < 0x80:
+                    pattern += (byte << 7) - 0x80
+                    position += 1
+                else:
+                    pattern, position = read_unsigned_varint(payload, position - 1)
+            if pattern & 1:
+                value = None
+            else:
+                value_start = position
+                position += pattern >> 1
+                value = payload[value_start:position]
+            # headers
+            headers = no_headers
+            if payload[position]:
+                headers, position = _decode_headers(payload, position, end)
+            else:
+                position += 1
+            if position != end:
+                _bad_end(start, position, end)
+            offset = base_offset + offset_delta
+            if may_wrap:
+                timestamp, offset = wrap_int64(timestamp), wrap_int64(offset)
+            if log_append_time is not None:
+                timestamp = log_append_time
+            if has_sequence:
+                sequence = base_sequence + offset_delta
+                if offset_delta < 0 or sequence > _INT32_MAX:
+                    sequence = increment_sequence(base_sequence, offset_delta)
+            if attributes > 0x7F:
+                attributes -= 0x100
+            append(new(Record, (offset, timestamp, key, value, headers, sequence, attributes)))
+    except IndexError:
+        _ran_out(start, first + len(records), count)
+    if first + size >= count and position != payload_size:
+        _left_over(position, payload_size, count)
+    return records, position
 
 
 def _decode_headers(payload: bytes, start: int, end: int) -> tuple[Sequence[Header], int]:
