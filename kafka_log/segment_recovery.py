@@ -23,10 +23,13 @@ from kafka_log.index_files import OffsetIndex, TimeIndex, TimestampOffset
 from kafka_log.mapped_index import INT32_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy.typing as npt
 
     from kafka_format.columnar.records import Damage
     from kafka_log.leader_epochs import LeaderEpochFileCache
+    from kafka_log.producer_replay import BatchReader
     from kafka_log.producer_state import ProducerStateManager
     from kafka_log.segment import LogSegment
 
@@ -36,6 +39,7 @@ _LONG_MAX = 2**63 - 1
 _CRC_POSITION = 17
 _LEGACY_CRC_POSITION = 12
 
+_MANY_BATCHES = 512
 
 # Loading numba takes as long as walking over this much without it, if batches are small.
 _LARGE_ENOUGH_TO_LOAD = 4 * 1024 * 1024
@@ -80,18 +84,34 @@ class SegmentRecovery:
         log = self._segment.log
         reader = cast("BinaryIO", log.reader())
         scan = BatchScan(reader, path=log.path, end=log.size, compiled=self._compiled)
-        for piece in scan.pieces():
-            error = self._take(piece)
+        for batches, read_batch in self._runs(scan):
+            error = self._take(batches, read_batch)
             if error is not None:
                 return Recovered(self._valid_bytes, error)
         return Recovered(self._valid_bytes, scan.end.error if scan.end else None)
 
-    def _take(self, piece: Piece) -> FormatError | None:
-        """All sound batches of a piece; what is wrong with the next, if something is."""
+    def _runs(self, scan: BatchScan) -> Iterator[tuple[BatchColumns, BatchReader]]:
+        """Many batches at a time: pieces of few large ones are put together, up to an unsound one.
+
+        What a run costs beside its checksums, it costs for a thousand batches as for ten.
+        """
+        waiting: list[BatchColumns] = []
+        for piece in scan.pieces():
+            if not waiting and len(piece.batches) >= _MANY_BATCHES:
+                yield piece.batches, _reader_of(piece)
+                continue
+            waiting.append(piece.batches)
+            if sum(map(len, waiting)) >= _MANY_BATCHES or not piece.batches.is_valid.all():
+                yield _joined(waiting), self._segment.log.read_exactly
+                waiting = []
+        if waiting:
+            yield _joined(waiting), self._segment.log.read_exactly
+
+    def _take(self, batches: BatchColumns, read_batch: BatchReader) -> FormatError | None:
+        """All sound batches of a run; what is wrong with the next, if something is."""
         before = self._state.copy()
-        batches = piece.batches
         count, entries, why = self._select(batches)
-        damage = self._replay(piece, count)
+        damage = self._replay(batches, count, read_batch)
         if damage is not None:
             # A control batch that is none. Kafka has counted its bytes by now, so it stays.
             self._state = before
@@ -145,13 +165,12 @@ class SegmentRecovery:
         for batch in np.flatnonzero(epochs > before).tolist():
             self._epochs.assign(int(epochs[batch]), int(batches.base_offset[batch]))
 
-    def _replay(self, piece: Piece, count: int) -> Damage | None:
+    def _replay(self, batches: BatchColumns, count: int, read_batch: BatchReader) -> Damage | None:
         if not count:
             return None
-        data, base = piece.data, piece.base
         return self._producers.replay_batches(
-            piece.batches if count == len(piece.batches) else piece.batches[:count],
-            lambda position, size: data[position - base : position - base + size].data,
+            batches if count == len(batches) else batches[:count],
+            read_batch,
             on_completed=self._segment.update_txn_index,
         )
 
@@ -189,6 +208,19 @@ def _prefers_compiled(size: int) -> bool:
     if "numba" not in sys.modules and _Walked.total < _LARGE_ENOUGH_TO_LOAD:
         return False
     return can_compile()
+
+
+def _joined(runs: list[BatchColumns]) -> BatchColumns:
+    if len(runs) == 1:
+        return runs[0]
+    crc = np.concatenate([run.computed_crc for run in runs if run.computed_crc is not None])
+    table = np.concatenate([run.table for run in runs], axis=1)
+    return BatchColumns(table, path=runs[0].path, computed_crc=crc)
+
+
+def _reader_of(piece: Piece) -> BatchReader:
+    data, base = piece.data, piece.base
+    return lambda position, size: data[position - base : position - base + size].data
 
 
 def _state_of(offset_index: OffsetIndex, time_index: TimeIndex) -> Int64s:

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
+import java.lang.management.ManagementFactory;
 import java.util.Map;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.Uuid;
@@ -15,7 +16,7 @@ import org.apache.kafka.raft.internals.KafkaRaftLog;
 final class Recoveries {
     private Recoveries() { }
 
-    /** `open_logs` {logs: [arguments of run_log]}: for each {opened} or {error}, and {seconds}. */
+    /** `open_logs` {logs: [arguments of run_log]}: for each {opened} or {error}, {seconds, cpu_seconds}. */
     static JsonNode openLogs(JsonNode arguments) {
         ArrayNode answers = Json.array();
         for (JsonNode log : arguments.path("logs"))
@@ -26,9 +27,12 @@ final class Recoveries {
     private static ObjectNode openLog(JsonNode arguments) {
         ObjectNode answer = Json.object();
         long start = System.nanoTime();
+        long cpuStart = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
         try {
             Logs logs = new Logs(new File(Json.text(arguments, "path")).getAbsoluteFile(), arguments);
             answer.put("seconds", (System.nanoTime() - start) / 1e9);
+            long cpuEnd = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+            answer.put("cpu_seconds", (cpuEnd - cpuStart) / 1e9);
             try {
                 answer.set("opened", logs.state());
             } catch (Throwable problem) {

@@ -1,0 +1,93 @@
+"""A restart after a crash: every batch of a partition read and checked, its indexes made anew.
+
+    python -m benchmarks.recovery [--megabytes 1024] [--only TEXT]
+
+Kafka's loader (UnifiedLog.create, in a JVM that is warm) and ours, in turn, on the same directory:
+one segment with its indexes, no clean stop, recovery point 0. `plan` is ours without writing. CPU
+time of one thread is counted beside the clock's: machines are shared.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from benchmarks.files import SHAPES, Segment, segment
+from kafka_log.config import LogConfig
+from kafka_log.files import DiskFiles, Files
+from kafka_log.overlay_files import OverlayFiles
+from kafka_log.recovery import load_partition
+from tests.oracle.client import BENCHMARK_FLAGS, Oracle
+
+
+class Seconds(NamedTuple):
+    clock: float
+    cpu: float
+
+
+def compare(oracle: Oracle, one: Segment, *, rounds: int = 5) -> dict[str, Seconds]:
+    """The best round of each."""
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch) / "orders-0"
+        directory.mkdir()
+        shutil.copyfile(one.path, directory / one.path.name)
+        runs: dict[str, Callable[[Path], Seconds]] = {
+            "kafka": lambda path: _kafka(oracle, path),
+            "ours": lambda path: _ours(DiskFiles(path)),
+            "plan": lambda path: _ours(OverlayFiles(path)),
+        }
+        runs["kafka"](directory)  # which leaves the indexes there
+        took: dict[str, list[Seconds]] = {name: [] for name in runs}
+        for _ in range(rounds):
+            for name, run in runs.items():
+                for snapshot in directory.glob("*.snapshot"):
+                    snapshot.unlink()
+                took[name].append(run(directory))
+    return {name: min(found, key=lambda seconds: seconds.cpu) for name, found in took.items()}
+
+
+def _kafka(oracle: Oracle, directory: Path) -> Seconds:
+    logs = [{"path": directory, "config": {}, "clean_shutdown": False}]
+    (answer,) = oracle.call("open_logs", logs=logs, timeout=600)
+    return Seconds(answer["seconds"], answer["cpu_seconds"])
+
+
+def _ours(files: Files) -> Seconds:
+    clock, cpu = time.perf_counter(), time.process_time()
+    loaded = load_partition(
+        files, LogConfig(), clean_shutdown=False, log_start_offset=0, recovery_point=0
+    )
+    took = Seconds(time.perf_counter() - clock, time.process_time() - cpu)
+    loaded.close_handlers()
+    return took
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.recovery", description=__doc__)
+    parser.add_argument("--megabytes", type=int, default=1024)
+    parser.add_argument("--only", default="none, 1024 B", help="shapes whose name holds this")
+    options = parser.parse_args()
+    print("| file | Kafka MB/s (CPU) | ours MB/s (CPU) | ratio (CPU) | plan MB/s (CPU) |")
+    print("|---|---|---|---|---|")
+    with Oracle(flags=BENCHMARK_FLAGS) as oracle:
+        for shape in SHAPES:
+            if options.only in str(shape):
+                one = segment(oracle, shape, raw_bytes=options.megabytes << 20)
+                print(_line(one, compare(oracle, one)), flush=True)
+    return 0
+
+
+def _line(one: Segment, best: dict[str, Seconds]) -> str:
+    def rate(name: str) -> str:
+        return f"{one.size / best[name].clock / 1e6:.0f} ({one.size / best[name].cpu / 1e6:.0f})"
+
+    kafka, ours = best["kafka"], best["ours"]
+    ratio = f"{kafka.clock / ours.clock:.1f} ({kafka.cpu / ours.cpu:.1f})"
+    return f"| {one.shape} | {rate('kafka')} | {rate('ours')} | **{ratio}** | {rate('plan')} |"
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
