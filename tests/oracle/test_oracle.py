@@ -1,6 +1,7 @@
 """The oracle itself: it is deterministic, it survives errors, one JVM answers a whole run."""
 
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -444,3 +445,30 @@ def test_magic_0_has_the_old_lz4_frame_checksum(oracle: Oracle) -> None:
     frames = [oracle.compress("lz4", b"abc", magic=magic) for magic in (0, 1)]
     differs = [i for i, pair in enumerate(zip(*frames, strict=True)) if pair[0] != pair[1]]
     assert differs == [6]  # after the four bytes of the frame's magic and its two descriptor bytes
+
+
+def test_an_index_shows_its_file_after_every_step(oracle: Oracle, tmp_path: Path) -> None:
+    steps = [{"do": "open"}, {"do": "append", "offset": 7, "position": 100}, {"do": "close"}]
+    run = {"kind": "offset", "path": str(tmp_path / "x.index"), "base_offset": 5, "steps": steps}
+    (told,) = oracle.call("run_indexes", runs=[run | {"max_index_size": 30}])
+    entry = bytes.fromhex("0000000200000064")
+    assert [unb64(step["bytes"]) for step in told] == [bytes(24), entry + bytes(16), entry]
+
+
+def test_a_segment_tells_its_files_and_errors_after_every_step(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    steps = [{"do": "open"}, {"do": "sanity_check"}, {"do": "flush"}, {"do": "close"}]
+    run = {"path": str(tmp_path), "base_offset": 5, "config": {"segment.index.bytes": 30}}
+    (told,) = oracle.call("run_segments", runs=[run | {"steps": steps}])
+    log, index, times = (f"{5:020}.{ending}" for ending in ("log", "index", "timeindex"))
+    assert [list(step["files"]) for step in told] == [
+        [log],
+        [log],
+        [index, log, times],
+        [index, log, times],
+    ]
+    assert told[1]["error"]["class"] == "java.nio.file.NoSuchFileException"
+    zeros = f"24 {zlib.crc32(bytes(24))}"
+    assert told[2]["files"] == {log: "0 0", index: zeros, times: zeros}
+    assert told[3]["files"] == {log: "0 0", index: "0 0", times: "0 0"}
