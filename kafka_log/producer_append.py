@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.batch import NO_PRODUCER_EPOCH
+from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, located_in_payload
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import CorruptError, FormatError, Location
 from kafka_format.record import NO_SEQUENCE, Record, iter_record_slices
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 TV_UNKNOWN = -1
 """No transaction version: of data, and of markers that are replicated."""
 _TV_2 = 2
+_LOG_APPEND_TIME = 0x08
 _MAX_PRODUCER_EPOCH = 2**15 - 1
 _MAX_SEQUENCE = 2**31 - 1
 _MARKER_VALUE = struct.Struct(
@@ -280,20 +281,31 @@ def read_end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | No
 
 
 def _first_record(batch: RecordBatch) -> Record | None:
-    """As Kafka's iterators: without compression no record behind the first is looked at."""
+    """As Kafka's iterators: without compression no record behind the first is looked at.
+
+    No coordinator compresses its markers. Where that was done, and does not decompress, Kafka's
+    replay dies; records that are malformed it calls invalid.
+    """
     header = batch.header
-    if header.record_count <= 1 or header.codec_id:
+    if header.record_count <= 0:
         return next(iter(batch.records()), None)
+    payload = bytes(batch.payload)
+    if header.codec_id:
+        try:
+            payload = batch.decompressed_payload()
+        except FormatError as error:
+            raise IllegalControlRecordError(str(error)) from error
+    slices = iter_record_slices(
+        payload,
+        header.record_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+        base_sequence=header.base_sequence,
+        log_append_time=header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None,
+        size=header.record_count if header.codec_id else 1,
+    )
     try:
-        slices = iter_record_slices(
-            bytes(batch.payload),
-            header.record_count,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            base_sequence=header.base_sequence,
-            log_append_time=header.max_timestamp if header.attributes & 0x08 else None,
-            size=1,
-        )
         return next(slices)[0]
     except FormatError as error:
-        raise error.moved(batch.path, batch.position) from None
+        where = Location(batch.path, batch.position + HEADER_SIZE)
+        raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None

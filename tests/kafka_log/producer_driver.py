@@ -40,6 +40,7 @@ ERRORS = {
     "java.lang.IllegalArgumentException": "IllegalArgumentError",
     "java.lang.NullPointerException": "IllegalArgumentError",
     "java.nio.BufferUnderflowException": "IllegalArgumentError",
+    "org.apache.kafka.common.KafkaException": "IllegalArgumentError",
     "java.lang.NumberFormatException": "LogLoadError",
     "java.nio.file.NoSuchFileException": "FileNotFoundError",
 }

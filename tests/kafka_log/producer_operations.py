@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kafka_format.batch import assemble, decode_batch, encode_batch, encode_empty_batch
+from kafka_format.batch import (
+    HEADER_SIZE,
+    assemble,
+    decode_batch,
+    encode_batch,
+    encode_empty_batch,
+)
 from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.producer_snapshot import (
@@ -22,6 +28,7 @@ from kafka_format.record import SimpleRecord, TimestampType
 
 START = 1_700_000_000_000
 DAY = 86_400_000
+LATE = 20 * 60_000  # the longest transaction, and five minutes
 MAX_SEQUENCE = 2**31 - 1
 ABORT, COMMIT = 0, 1
 
@@ -95,7 +102,7 @@ def data_batch(
         max_timestamp=timestamp,
         attributes=0x10 if is_transactional else 0,
     )
-    return assemble(header, data[61:])
+    return assemble(header, data[HEADER_SIZE:])
 
 
 def control_batch(
@@ -169,6 +176,7 @@ class _Draw:
         self.now = START
         self.next_offset = self.random.choice((0, 0, 100))
         self.coordinator_epoch = 1
+        self.times = [START]  # that something may expire by
         self.oddness = self.random.choice((0.002, 0.02, 0.15, 0.4))
         self.producers = [
             _Producer(
@@ -186,6 +194,7 @@ class _Draw:
 
     def tick(self) -> int:
         self.now += self.random.choice((0, 1, 50, 1000))
+        self.times.append(self.now)
         return self.now
 
     # ------------------------------------------------------------------ one batch
@@ -259,7 +268,7 @@ class _Draw:
         if self.odd():
             self.coordinator_epoch += rng.choice((-1, 1, 3))
         timestamp = self.tick()
-        records = _odd_records(rng, timestamp) if self.odd() and rng.random() < 0.15 else None
+        records = _odd_records(rng, timestamp) if self.odd() and rng.random() < 0.3 else None
         data = control_batch(
             self._take(1),
             producer_id=producer.producer_id,
@@ -272,7 +281,23 @@ class _Draw:
             codec=rng.choice((Codec.NONE,) * 9 + (Codec.LZ4,)),
         )
         producer.in_transaction = False
-        return encode_empty_batch(decode_batch(data).header) if self.odd() else data
+        if self.odd():
+            return encode_empty_batch(decode_batch(data).header)
+        return self._damaged(data) if self.odd() else data
+
+    def _damaged(self, data: bytes) -> bytes:
+        """A marker with a good checksum, and something that no coordinator writes."""
+        rng = self.random
+        header, payload = decode_batch(data).header, bytearray(data[HEADER_SIZE:])
+        chance = rng.random()
+        if chance < 0.3:  # a second record, or none at all behind the first
+            payload += rng.choice((b"", b"\x01", bytes(payload)))
+            header = header._replace(record_count=rng.choice((-1, 2, 3)))
+        elif chance < 0.5:
+            header = header._replace(max_timestamp=header.max_timestamp + rng.choice((-7, 7)))
+        else:
+            payload[rng.randrange(len(payload))] ^= 1 << rng.randrange(8)
+        return assemble(header, bytes(payload))
 
     # ------------------------------------------------------------------ one operation
 
@@ -315,8 +340,11 @@ class _Draw:
                 return operation | {"bytes": rng.choice(producer.sent[-7:])}
             operation["do"] = "late"
         if operation["do"] in ("expire", "late"):
-            self.now += rng.choice((0, 60_000, 1_200_001, DAY - 1, DAY))
-            operation["time"] = self.now
+            past = rng.choice(self.times[-9:])
+            operation["time"] = past + rng.choice((0, LATE, LATE + 1, DAY - 1, DAY))
+            self.now = max(self.now, operation["time"])
+        if operation["do"] == "verify":
+            operation["time"] = self.tick()
         operation["producer_id"] = producer.producer_id
         operation["sequence"] = min(producer.sequence + rng.choice((-2, 0, 0, 3)), MAX_SEQUENCE)
         operation["epoch"] = min(32767, producer.epoch + rng.choice((0, 0, 1)))
