@@ -10,7 +10,7 @@ Mirrors org.apache.kafka.storage.internals.log.LocalLog (4.3.1).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kafka_log.errors import LogError, OffsetOutOfRangeError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
     from kafka_log.files import Files
+    from kafka_log.log_loader import LoadedLogOffsets
     from kafka_log.segments import LogSegments
 
 _DELETED = FileState.DELETED.value
@@ -64,6 +65,32 @@ class LocalLog:
         self._clock = clock
         self._rng = rng
         self._is_closed = False
+
+    @classmethod
+    def of(
+        cls,
+        files: Files,
+        config: LogConfig,
+        segments: LogSegments,
+        loaded: LoadedLogOffsets,
+        *,
+        scheduler: Scheduler,
+        clock: Clock,
+        rng: random.Random | None = None,
+    ) -> Self:
+        """Of segments that were just loaded."""
+        return cls(
+            files,
+            config,
+            segments,
+            recovery_point=loaded.recovery_point,
+            next_offset=LogOffsetMetadata(
+                loaded.next_offset, loaded.segment_base_offset, loaded.relative_position_in_segment
+            ),
+            scheduler=scheduler,
+            clock=clock,
+            rng=rng,
+        )
 
     def __repr__(self) -> str:
         return f"LocalLog({self.files.directory}, {self.segments!r}, end {self.log_end_offset})"

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Self
 
+from kafka_format.errors import FormatError
 from kafka_log.append_origin import AppendOrigin
-from kafka_log.errors import IllegalArgumentError, OffsetOutOfRangeError
-from kafka_log.fetch_data import LogOffsetMetadata
+from kafka_log.errors import IllegalArgumentError, LogLoadError, OffsetOutOfRangeError
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.local_log import LocalLog
 from kafka_log.log_append import Append, append_records
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from kafka_log.append_info import LogAppendInfo
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
-    from kafka_log.fetch_data import FetchDataInfo
+    from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
     from kafka_log.file_records import TimestampAndOffset
     from kafka_log.files import Files
     from kafka_log.leader_epochs import EpochEndOffset
@@ -129,43 +129,39 @@ class PartitionLog:
         """
         ensure_local(config)
         segments = LogSegments()
-        epochs = LeaderEpochFileCache(files, scheduler)
-        name = os.path.basename(files.directory)  # noqa: PTH119  # of a directory that need not be
-        producers = ProducerStateManager(files, config, clock, topic_partition=name)
-        loaded = LogLoader(
-            files,
-            config,
-            clock,
-            scheduler,
-            had_clean_shutdown=clean_shutdown,
-            segments=segments,
-            log_start_offset_checkpoint=log_start_offset,
-            recovery_point_checkpoint=recovery_point,
-            leader_epoch_cache=epochs,
-            producer_state_manager=producers,
-            journal=journal,
-        ).load()
-        local_log = LocalLog(
-            files,
-            config,
-            segments,
-            recovery_point=loaded.recovery_point,
-            next_offset=LogOffsetMetadata(
-                loaded.next_offset, loaded.segment_base_offset, loaded.relative_position_in_segment
-            ),
-            scheduler=scheduler,
-            clock=clock,
-            rng=rng,
-        )
-        return cls(
-            local_log,
-            log_start_offset=loaded.log_start_offset,
-            leader_epoch_cache=epochs,
-            producer_state_manager=producers,
-            scheduler=scheduler,
-            clock=clock,
-            topic_id=topic_id,
-        )
+        try:
+            epochs = LeaderEpochFileCache(files, scheduler)
+            name = os.path.basename(files.directory)  # noqa: PTH119  # it need not be a path
+            producers = ProducerStateManager(files, config, clock, topic_partition=name)
+            loaded = LogLoader(
+                files,
+                config,
+                clock,
+                scheduler,
+                had_clean_shutdown=clean_shutdown,
+                segments=segments,
+                log_start_offset_checkpoint=log_start_offset,
+                recovery_point_checkpoint=recovery_point,
+                leader_epoch_cache=epochs,
+                producer_state_manager=producers,
+                journal=journal,
+            ).load()
+            return cls(
+                LocalLog.of(
+                    files, config, segments, loaded, scheduler=scheduler, clock=clock, rng=rng
+                ),
+                log_start_offset=loaded.log_start_offset,
+                leader_epoch_cache=epochs,
+                producer_state_manager=producers,
+                scheduler=scheduler,
+                clock=clock,
+                topic_id=topic_id,
+            )
+        except BaseException as error:
+            segments.close_handlers()
+            if isinstance(error, FormatError):
+                raise LogLoadError(f"Kafka cannot load it: {error}") from error
+            raise
 
     def __repr__(self) -> str:
         return (

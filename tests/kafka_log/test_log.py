@@ -1,6 +1,7 @@
 """A partition log's own rules, by hand; test_log_oracle.py compares everything else with Kafka."""
 
 import errno
+import os
 import random
 import uuid
 from dataclasses import replace
@@ -20,6 +21,7 @@ from kafka_log.errors import (
     InconsistentTopicIdError,
     InvalidTransactionStateError,
     LogError,
+    LogLoadError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     UnexpectedAppendOffsetError,
@@ -396,6 +398,37 @@ def test_a_log_without_a_topic_id_can_be_given_one(files: DiskFiles) -> None:
     assert not files.exists("partition.metadata")
     log.assign_topic_id(TOPIC_ID)
     assert files.exists("partition.metadata")
+
+
+def next_handle() -> int:
+    """The lowest number of a file that is not open."""
+    handle = os.open(os.devnull, os.O_RDONLY)
+    os.close(handle)
+    return handle
+
+
+@pytest.mark.parametrize("name", ["partition.metadata", "leader-epoch-checkpoint"])
+def test_a_side_file_that_does_not_decode_is_a_log_that_does_not_load(
+    log: PartitionLog, files: DiskFiles, name: str
+) -> None:
+    log.append_as_leader(batch(1), 0)
+    log.close()
+    files.write(name, b"nonsense\nof two lines")
+    free = next_handle()
+    with pytest.raises(LogLoadError, match=name):
+        Opened(files)
+    assert next_handle() == free  # nothing stayed open
+
+
+def test_what_lies_where_a_new_segment_begins_is_dropped(
+    log: PartitionLog, files: DiskFiles
+) -> None:
+    log.append_as_leader(batch(3), 0)
+    files.write("00000000000000000003.log", b"left over")
+    files.write("00000000000000000003.txnindex", b"left over")
+    log.roll()
+    assert files.size("00000000000000000003.log") == 0
+    assert not files.exists("00000000000000000003.txnindex")
 
 
 def test_tiered_storage_is_refused(files: DiskFiles) -> None:
