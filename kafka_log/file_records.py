@@ -136,6 +136,9 @@ class FileBatch:
     def max_timestamp(self) -> int:
         if self.magic >= 2:
             return self._int64(_MAX_TIMESTAMP)
+        if self.magic < 0:  # a walk alone does not look at it
+            where = Location(self._records.path, self.position)
+            raise IllegalArgumentError(f"{where}: found magic {self.magic}, expected 0 or more")
         return -1 if self.magic == 0 else self._int64(_LEGACY_TIMESTAMP)
 
     @property

@@ -8,6 +8,7 @@ from kafka_log import errors
 
 _OURS: dict[str, tuple[type[BaseException], ...]] = {
     "IllegalArgumentException": (errors.IllegalArgumentError,),
+    "OutOfMemoryError": (FormatError,),
     "IndexOutOfBoundsException": (FormatError,),
     "NullPointerException": (errors.IllegalControlRecordError,),
     "BufferUnderflowException": (errors.IllegalControlRecordError,),

@@ -73,7 +73,7 @@ final class Segments {
             if (Json.has(step, "time"))
                 time.set(step.get("time").longValue());
             told.set("answer", step(step));
-        } catch (Exception problem) {
+        } catch (Exception | OutOfMemoryError problem) { // a damaged count of records is believed
             told.set("error", Json.error(problem));
         }
         ObjectNode files = told.putObject("files");
