@@ -70,7 +70,7 @@ def _work(arguments: argparse.Namespace) -> int:
         changes_of=checkpoint_changes,
     )
     done = recover.run(arguments, found)
-    done.rows[:0] = list(_log_dir_rows(found))
+    done.rows[:0] = list(_log_dir_rows(found, arguments))
     _show(done.rows, arguments.format)
     if not arguments.quiet:
         sys.stderr.write(_summary(done))
@@ -103,16 +103,20 @@ def _assignments(found: Found) -> Assignments | None:
     )
 
 
-def _log_dir_rows(found: Found) -> Iterator[Row]:
+def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
     """What happens to the log dirs themselves, where whole ones were given."""
     from kafka_log.config import LogConfig
+    from kafka_log.names import FileKind
     from kafka_log.recovery import plan_log_dir
 
+    answered = set() if found.metadata is None else {"-stray"}
+    if arguments.clean_shutdown is not None:
+        answered.add(FileKind.CLEAN_SHUTDOWN.value)  # the marker was overruled
     for log_dir in found.log_dirs:
         if log_dir.is_clean is None:
             continue
         for row in plan_log_dir(log_dir.path, LogConfig()).rows:
-            if row.name != "-stray" or found.metadata is None:
+            if row.name not in answered:
                 yield {
                     "kind": "log_dir",
                     "path": log_dir.path,

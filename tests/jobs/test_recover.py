@@ -183,6 +183,13 @@ def test_a_clean_stop_can_be_supposed(capsys, data):
     assert partition_row(found, "transactions-0")["lost_bytes"] == 0
 
 
+def test_a_marker_that_is_overruled_is_not_told(capsys, data):
+    marker = ".kafka_cleanshutdown"
+    assert marker in [row.get("file") for row in rows(capsys, data, "--topic", "index-default")]
+    found = rows(capsys, data, "--topic", "index-default", "--clean-shutdown", "yes")
+    assert marker not in [row.get("file") for row in found]
+
+
 def test_a_log_start_beyond_the_log_loses_all(capsys, data):
     arguments = [data, "--topic", "index-default", "--log-start", 100]
     row = partition_row(rows(capsys, *arguments, expect=FINDINGS), "index-default-0")
