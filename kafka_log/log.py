@@ -11,8 +11,8 @@
     log.close()
 
 Mirrors org.apache.kafka.storage.internals.log.UnifiedLog (4.3.1) without tiered storage, which is
-refused. Segments, rolling and reading are in local_log.py, an append in log_append.py, the offsets
-above in log_offsets.py, offsets by time in offset_lookup.py.
+refused. Segments, rolling and reading are in local_log.py, an append in log_append.py, cutting and
+deleting in log_removal.py, the offsets above in log_offsets.py, those by time in offset_lookup.py.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 from kafka_format.errors import FormatError
+from kafka_log import log_removal
 from kafka_log.append_origin import AppendOrigin
-from kafka_log.errors import IllegalArgumentError, LogLoadError, OffsetOutOfRangeError
+from kafka_log.errors import LogLoadError, OffsetOutOfRangeError
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.local_log import LocalLog
 from kafka_log.log_append import Append, append_records
@@ -33,9 +34,7 @@ from kafka_log.log_offsets import LogOffsets
 from kafka_log.offset_lookup import fetch_offset_by_timestamp
 from kafka_log.producer_append import TV_UNKNOWN
 from kafka_log.producer_state import SENTINEL, ProducerStateManager, VerificationGuard
-from kafka_log.rebuild_state import rebuild_producer_state
-from kafka_log.retention import LogPosition, breaches, deletable_segments, ensure_local
-from kafka_log.segment_files import delete_producer_snapshots, replace_segments
+from kafka_log.retention import ensure_local
 from kafka_log.segments import LogSegments
 from kafka_log.topic_id import TopicIdFile
 
@@ -102,8 +101,8 @@ class PartitionLog:
         self.offsets = LogOffsets(
             local_log, producer_state_manager, log_start_offset=log_start_offset
         )
-        self._scheduler = scheduler
-        self._clock = clock
+        self.scheduler = scheduler
+        self.clock = clock
         self._topic_id_file = TopicIdFile(local_log.files, scheduler)
         self._topic_id_file.initialize(topic_id)
 
@@ -178,10 +177,6 @@ class PartitionLog:
     @property
     def config(self) -> LogConfig:
         return self.local_log.config
-
-    @property
-    def now_ms(self) -> int:
-        return self._clock()
 
     @property
     def segments(self) -> LogSegments:
@@ -422,7 +417,7 @@ class PartitionLog:
                 self._flush_producer_state_snapshot(snapshot)
             self.flush_up_to_offset_exclusive(segment.base_offset)
 
-        self._scheduler.schedule("flush-log", flush)
+        self.scheduler.schedule("flush-log", flush)
         return segment
 
     def flush(self, *, force_flush_active_segment: bool = True) -> None:
@@ -471,108 +466,22 @@ class PartitionLog:
 
         A batch with that offset inside goes whole, and the log then ends with a gap.
         """
-        if target_offset < 0:
-            raise IllegalArgumentError(
-                f"{self.files.directory}: truncate to {target_offset}, expected 0 or more"
-            )
-        if target_offset >= self.log_end_offset:
-            # Epochs may have been assigned for records that never came.
-            self.leader_epoch_cache.truncate_from_end_async_flush(self.log_end_offset)
-            return False
-        self.local_log.ensure_open()
-        first_base = self.segments.first_segment_base_offset()
-        if first_base is not None and first_base > target_offset:
-            self.truncate_fully_and_start_at(target_offset)
-            return True
-        deleted = self.local_log.truncate_to(target_offset)
-        self._delete_producer_snapshots(deleted)
-        self.leader_epoch_cache.truncate_from_end_async_flush(target_offset)
-        self.offsets.log_start_offset = min(target_offset, self.log_start_offset)
-        self._rebuild_producer_state(target_offset)
-        if self.high_watermark >= self.log_end_offset:
-            self.update_high_watermark(self.local_log.log_end_offset_metadata)
-        return True
+        return log_removal.truncate_to(self, target_offset)
 
     def truncate_fully_and_start_at(
         self, new_offset: int, log_start_offset: int | None = None
     ) -> None:
         """Nothing is left; the next record gets `new_offset`."""
-        self.local_log.truncate_fully_and_start_at(new_offset)
-        self.leader_epoch_cache.clear_and_flush()
-        self.producer_state_manager.truncate_fully_and_start_at(new_offset)
-        start = new_offset if log_start_offset is None else log_start_offset
-        self.offsets.log_start_offset = start
-        self._rebuild_producer_state(new_offset)
-        self.update_high_watermark(self.local_log.log_end_offset_metadata)
+        log_removal.truncate_fully_and_start_at(self, new_offset, log_start_offset=log_start_offset)
 
     def delete_old_segments(self) -> int:
         """What retention lets go: renamed now, unlinked later. How many segments."""
-        deleted = 0
-        for breach in breaches(self.config):
-            position = LogPosition(self.log_start_offset, self.high_watermark, self.log_end_offset)
-            chosen = deletable_segments(
-                breach,
-                self.log_segments,
-                config=self.config,
-                now_ms=self._clock(),
-                position=position,
-            )
-            deleted += self._delete_segments(chosen)
-        return deleted
-
-    def _delete_segments(self, deletable: list[LogSegment]) -> int:
-        if not deletable:
-            return 0
-        chosen = list(deletable)
-        if self.segments.number_of_segments() == len(chosen):
-            # A log is never without a segment.
-            segment = self.roll()
-            if chosen[-1].base_offset == segment.base_offset:
-                chosen.pop()  # it was empty, and made anew under its name
-        self.local_log.ensure_open()
-        if chosen:
-            following = self.segments.higher_segment(chosen[-1].base_offset)
-            if following is not None:
-                self.maybe_increment_log_start_offset(following.base_offset)
-            self.local_log.remove_and_delete_segments(chosen)
-        self._delete_producer_snapshots(chosen)
-        return len(deletable)
+        return log_removal.delete_old_segments(self)
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """What a cleaner wrote (`.cleaned`) in the place of what it read."""
-        self.local_log.ensure_open()
-        deleted = replace_segments(
-            self.files, self.segments, new, old, self.config, self._scheduler
-        )
-        self._delete_producer_snapshots(deleted)
+        log_removal.replace_segments(self, new, old)
 
     def delete(self) -> None:
         """All files of all segments and their snapshots; the directory is its caller's."""
-        self.local_log.ensure_open()
-        self.leader_epoch_cache.clear()
-        deleted = self.local_log.delete_all_segments()
-        self._delete_producer_snapshots(deleted, async_delete=False)
-
-    def _delete_producer_snapshots(
-        self, segments: Sequence[LogSegment], *, async_delete: bool = True
-    ) -> None:
-        delete_producer_snapshots(
-            self.files,
-            segments,
-            self.producer_state_manager,
-            self.config,
-            self._scheduler,
-            async_delete=async_delete,
-        )
-
-    def _rebuild_producer_state(self, last_offset: int) -> None:
-        self.local_log.ensure_open()
-        self.offsets.forget_transactions()
-        rebuild_producer_state(
-            self.producer_state_manager,
-            self.segments,
-            log_start_offset=self.log_start_offset,
-            last_offset=last_offset,
-            clock=self._clock,
-            reload_from_clean_shutdown=False,
-        )
+        log_removal.delete_log(self)

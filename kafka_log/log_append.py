@@ -101,7 +101,7 @@ def _validate(log: PartitionLog, records: Buffer, info: LogAppendInfo, append: A
     result = validate_messages_and_assign_offsets(
         records,
         offset=log.log_end_offset,
-        now_ms=log.now_ms,
+        now_ms=log.clock(),
         config=log.config,
         source_compression=info.source_compression,
         origin=append.origin,
@@ -151,7 +151,7 @@ def _maybe_roll(log: PartitionLog, messages_size: int, info: LogAppendInfo) -> L
         max_timestamp_in_messages=info.max_timestamp,
         max_offset_in_messages=info.last_offset,
         messages_size=messages_size,
-        now=log.now_ms,
+        now=log.clock(),
     )
     if not segment.should_roll(params):
         return segment

@@ -186,7 +186,7 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def run_delayed_deletions(self) -> None:
-        self.log._scheduler.run_all()
+        self.log.scheduler.run_all()
 
     # -------------------------------------------------------------------------------- deaths
 
