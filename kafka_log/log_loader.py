@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafka_format import java_text
 from kafka_format.checkpoint_file import MAX_SIZE
 from kafka_log.errors import (
     CorruptIndexError,
@@ -25,6 +24,7 @@ from kafka_log.errors import (
     LogLoadError,
     SegmentOffsetOverflowError,
 )
+from kafka_log.left_overs import LeftOvers, offset_of
 from kafka_log.names import DirectoryKind, FileKind, FileState, segment_file_name
 from kafka_log.producer_state import ProducerStateManager
 from kafka_log.rebuild_state import rebuild_producer_state, take_snapshot, told_snapshots
@@ -48,9 +48,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _LONG_MAX = 2**63 - 1
 _DELETED = FileState.DELETED.value
-_CLEANED = FileState.CLEANED.value
-_SWAP = FileState.SWAP.value
-_METADATA_SNAPSHOT_DELETED = FileKind.METADATA_SNAPSHOT.value + _DELETED
 _INDEX_ENDINGS = (
     FileKind.OFFSET_INDEX.value,
     FileKind.TIME_INDEX.value,
@@ -115,8 +112,8 @@ class LogLoader:
             raise LogLoadError(f"{self._files.directory}: Kafka cannot load it: {error}") from error
 
     def _load(self) -> LoadedLogOffsets:
-        swap_files = self._remove_temporary_files_and_collect_swap_files()
-        self._complete_swap(swap_files)
+        left_overs = LeftOvers(self._files, self._config, self._clock, self.journal)
+        left_overs.complete_swap(left_overs.remove_temporary_files_and_collect_swap_files())
         self._retry_on_offset_overflow(self._load_segment_files_afresh)
         if self._files.directory.endswith(DirectoryKind.DELETE.value):
             offsets = self._settle_for_deletion()
@@ -124,67 +121,6 @@ class LogLoader:
             offsets = self._retry_on_offset_overflow(self._recover_log)
             self._resize_active_indexes()
         return self._finish(offsets)
-
-    # ------------------------------------------------------------------ passes 1 to 3: left-overs
-
-    def _remove_temporary_files_and_collect_swap_files(self) -> list[str]:
-        swap_files, cleaned_files = [], []
-        for name in self._files.names():
-            if not self._files.can_read(name):
-                raise PermissionError(13, "cannot be read", self._files.path(name))
-            if name.endswith(_DELETED) and not name.endswith(_METADATA_SNAPSHOT_DELETED):
-                self._delete(name, "marked as deleted before the broker stopped")
-            elif name.endswith(_CLEANED):
-                cleaned_files.append(name)
-            elif name.endswith(_SWAP):
-                swap_files.append(name)
-        min_cleaned = min(map(self._offset_of, cleaned_files), default=_LONG_MAX)
-        valid = []
-        for name in swap_files:
-            if self._offset_of(name) >= min_cleaned:
-                self._delete(name, f"a .cleaned file of offset {min_cleaned}: incomplete swap")
-            else:
-                valid.append(name)
-        for name in cleaned_files:
-            self._delete(name, "unfinished output of the cleaner or of a split")
-        return valid
-
-    def _complete_swap(self, swap_files: list[str]) -> None:
-        """What the swapped segments replace goes, then they get their names."""
-        bounds = self._swap_bounds(swap_files)
-        if bounds is not None:
-            low, high = bounds
-            for name in self._files.names():
-                offset = _offset_from_file_name(name)
-                if name.endswith(_SWAP) or offset is None or not low <= offset < high:
-                    continue
-                self._delete(name, f"replaced by .swap segments of offsets {low} to {high - 1}")
-        for name in self._files.names():
-            if name.endswith(_SWAP):
-                renamed = name.removesuffix(_SWAP)
-                if self._files.exists(renamed):
-                    self.journal.add(renamed, Action.DELETE, f"replaced by {name}")
-                self._files.rename(name, renamed)
-                why = "a swap that was complete but for this"
-                self.journal.add(name, Action.RENAME, why, renamed_to=renamed)
-
-    def _swap_bounds(self, swap_files: list[str]) -> tuple[int, int] | None:
-        """The lowest base and the highest next offset of swapped segments."""
-        low, high = _LONG_MAX, -_LONG_MAX - 1
-        for name in swap_files:
-            if not name.removesuffix(_SWAP).endswith(FileKind.LOG.value):
-                continue
-            base_offset = self._offset_of(name)
-            index = f"{segment_file_name(base_offset, FileKind.OFFSET_INDEX)}{_SWAP}"
-            if not self._files.exists(index):
-                self.journal.add(index, Action.WRITE, "missing; empty, as the segment is opened")
-            segment = LogSegment.open(
-                self._files, base_offset, self._config, self._clock, suffix=_SWAP
-            )
-            low = min(segment.base_offset, low)
-            high = max(segment.read_next_offset(), high)
-            segment.close_handlers()
-        return (low, high) if low < high else None
 
     # ------------------------------------------------------------------ pass 4: segments
 
@@ -216,11 +152,12 @@ class LogLoader:
         self._segments.clear()
         for name in self._files.names():
             if name.endswith(_INDEX_ENDINGS):
-                log = segment_file_name(self._offset_of(name), FileKind.LOG)
+                log = segment_file_name(offset_of(self._files, name), FileKind.LOG)
                 if not self._files.exists(str(log)):
-                    self._delete(name, "an index without a log")
+                    self._files.delete_if_exists(name)
+                    self.journal.add(name, Action.DELETE, "an index without a log")
             elif name.endswith(FileKind.LOG.value):
-                self._segments.add(self._load_segment(self._offset_of(name)))
+                self._segments.add(self._load_segment(offset_of(self._files, name)))
 
     def _load_segment(self, base_offset: int) -> LogSegment:
         time_index = str(segment_file_name(base_offset, FileKind.TIME_INDEX))
@@ -229,15 +166,25 @@ class LogLoader:
             self._files, base_offset, self._config, self._clock, file_already_exists=True
         )
         try:
-            segment.sanity_check(time_index_newly_created=newly_created)
+            self._check_segment(segment, time_index_newly_created=newly_created)
+        except SegmentOffsetOverflowError:
+            raise  # with the segment, to be split
+        except BaseException:
+            segment.close_handlers()
+            raise
+        return segment
+
+    def _check_segment(self, segment: LogSegment, *, time_index_newly_created: bool) -> None:
+        try:
+            segment.sanity_check(time_index_newly_created=time_index_newly_created)
         except FileNotFoundError:
             self._recover_segment(segment, "its offset index is missing")
         except CorruptIndexError as error:
             self._recover_segment(segment, f"its transaction index is corrupt: {error}")
         else:
-            if newly_created:
-                self.journal.add(time_index, Action.WRITE, "missing; an empty one is not rebuilt")
-        return segment
+            if time_index_newly_created:
+                name = str(segment_file_name(segment.base_offset, FileKind.TIME_INDEX))
+                self.journal.add(name, Action.WRITE, "missing; an empty one is not rebuilt")
 
     def _recover_segment(self, segment: LogSegment, why: str) -> int:
         """Check every batch, rebuild the indexes; the bytes that were cut."""
@@ -458,19 +405,6 @@ class LogLoader:
         names = [str(segment_file_name(segment.base_offset, kind)) for kind in kinds]
         return [name for name in names if self._files.exists(name)]
 
-    def _delete(self, name: str, why: str) -> None:
-        self._files.delete_if_exists(name)
-        self.journal.add(name, Action.DELETE, why)
-
-    def _offset_of(self, name: str) -> int:
-        offset = _offset_from_file_name(name)
-        if offset is None:
-            raise LogLoadError(
-                f"{self._files.path(name)}: found no offset before the first dot, expected one: "
-                "a broker stops at such a name"
-            )
-        return offset
-
     def _last_segment(self) -> LogSegment:
         segment = self._segments.last_segment()
         if segment is None:
@@ -482,9 +416,3 @@ class LogLoader:
         if segment is None:
             raise LogLoadError(f"{self._files.directory}: no segment")
         return segment
-
-
-def _offset_from_file_name(name: str) -> int | None:
-    """LogFileUtils.offsetFromFileName; None where it throws."""
-    stem, dot, _ = name.partition(".")
-    return java_text.parse_long(stem) if dot else None

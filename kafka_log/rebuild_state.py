@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from kafka_log.segment import LogSegment
     from kafka_log.segments import LogSegments
 
+_HEADER_ALONE = (HEADER_SIZE - 12).to_bytes(4, "big")
+"""The length of a batch without records."""
+
 
 def rebuild_producer_state(
     producer_state_manager: ProducerStateManager,
@@ -139,6 +142,10 @@ def _add_batches(
     batch = next(log.batches_from(walk.end.position, max_position), None)
     if batch is None:
         return None
-    if BatchHeader.unpack(log.read_exactly(batch.position, HEADER_SIZE)).producer_id >= 0:
-        raise walk.end.error
+    header = log.read_exactly(batch.position, HEADER_SIZE)
+    if BatchHeader.unpack(header).producer_id >= 0:
+        if BatchHeader.unpack(header).is_control:
+            raise walk.end.error  # for there is no marker to be read
+        for batches in HeaderWalk(header[:8] + _HEADER_ALONE + header[12:], path=log.path):
+            replay.add(batches, log.read_exactly)
     return int(batch.position + batch.size_in_bytes)

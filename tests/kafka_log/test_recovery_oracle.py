@@ -7,6 +7,7 @@ which is only planned for; the plan is then written elsewhere.
 
 import shutil
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from kafka_log.files import DiskFiles
 from kafka_log.recovery import LoadedPartition, load_partition, plan_partition
 from tests.kafka_log.damage_cases import Case, Source, build_sources, draw_case, make
 from tests.oracle.client import Oracle
+from tests.oracle.logs import START
 
 _NEVER = 2**31 - 1
 
@@ -157,16 +159,17 @@ def _compare_files(expected: dict[str, Any], found: dict[str, Any]) -> str | Non
 def _compare_plan(case: Case, planned: Any, expected: dict[str, Any], folder: Path) -> str | None:
     if planned.error is not None:
         return f"the plan fails: {planned.error!r}"
+    unexplained = [row for row in planned.rows() if not row.why]
+    if unexplained:
+        return f"without a reason: {unexplained}"
     if case.directory.endswith("-delete"):
         state_of(planned.loaded)  # asked for their entries, indexes are made, in Kafka as here
     written = folder / "written"
     written.mkdir()
     planned.write_to(written)
     files = {name: value for name, value in expected.items() if value != b"a folder"}
-    if problem := _compare_files(files, content(written)):
-        return f"plan: {problem}"
-    unexplained = [row for row in planned.rows() if not row.why]
-    return f"without a reason: {unexplained}" if unexplained else None
+    problem = _compare_files(files, content(written))
+    return f"plan: {problem}" if problem else None
 
 
 def _shown(value: Any) -> str:
@@ -216,6 +219,49 @@ def test_a_damaged_directory_is_recovered_to_the_bytes_that_kafka_leaves(
     oracle: Oracle, sources: list[Source], seeds: range, tmp_path: Path
 ) -> None:
     assert run_cases(oracle, sources, seeds, tmp_path) == []
+
+
+SUFFIXES = ("", ".deleted", ".cleaned", ".swap", None)
+"""Of a file that lives, is about to go, is not finished, is about to live; or is not there."""
+
+
+@pytest.mark.parametrize("log_suffix", SUFFIXES)
+def test_every_combination_of_suffixes_is_sorted_out_as_kafka_does(
+    oracle: Oracle, sources: list[Source], log_suffix: str | None, tmp_path: Path
+) -> None:
+    """Of the second of three segments: its log, offset index and time index."""
+    (source,) = [source for source in sources if source.name == "plain"]
+    cases = []
+    for seed, (index_suffix, time_suffix) in enumerate(product(SUFFIXES, SUFFIXES)):
+        directory = tmp_path / str(seed) / "before" / "orders-0"
+        directory.mkdir(parents=True)
+        for base in source.bases()[:3]:
+            for path in source.path.glob(f"{base:020d}.*"):
+                shutil.copyfile(path, directory / path.name)
+        suffixes = {".log": log_suffix, ".index": index_suffix, ".timeindex": time_suffix}
+        for ending, suffix in suffixes.items():
+            path = directory / f"{source.bases()[1]:020d}{ending}"
+            if suffix is None:
+                path.unlink()
+            else:
+                path.rename(f"{path}{suffix}")
+        arguments = {
+            "config": source.settings,
+            "time": START,
+            "clean_shutdown": seed % 2 == 0,
+            "recovery_point": 0,
+            "log_start_offset": 0,
+        }
+        cases.append(
+            Case(
+                seed=seed,
+                source=source,
+                directory="orders-0",
+                arguments=arguments,
+                damage=[str(suffixes)],
+            )
+        )
+    assert open_and_compare(oracle, cases, tmp_path) == []
 
 
 @pytest.mark.soak
