@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_format.batch import decode_batch, encode_empty_batch
+from kafka_format.batch import HEADER_SIZE, assemble, decode_batch, encode_empty_batch
 from kafka_format.columnar.headers import BatchScan
 from kafka_format.errors import FormatError
 from kafka_format.producer_snapshot import decode_producer_snapshot, iter_producer_snapshot
@@ -90,6 +90,29 @@ def test_random_operations_leave_the_state_that_kafka_has(
 ) -> None:
     seen = compare(oracle, memory_path, range(first, first + SEEDS_PER_CALL))
     assert len(seen) >= 6, f"the operations are tame: {seen}"
+
+
+def test_every_bit_of_a_marker_is_judged_as_kafka_judges_it(
+    oracle: Oracle, memory_path: Path
+) -> None:
+    """With a good checksum, so that it is the marker that is looked at."""
+    begin, marker = _data(0, 1), control_batch(1, producer_id=1, epoch=0, type_=ABORT)
+    header, payload = decode_batch(marker).header, marker[HEADER_SIZE:]
+    runs = []
+    for bit in range(8 * len(payload)):
+        flipped = bytearray(payload)
+        flipped[bit // 8] ^= 1 << bit % 8
+        data = begin + assemble(header, bytes(flipped)) + _data(2, 1, 1)
+        operations = [{"do": "recover", "bytes": data}]
+        runs.append({"path": memory_path / f"{bit}", "time": START, "operations": operations})
+    seen: dict[str, int] = {}
+    told = oracle.call("producer_states", runs=runs)
+    for bit, (run, answers) in enumerate(zip(runs, told, strict=True)):
+        for columnar in (False, True):
+            ours = run | {"path": memory_path / f"{bit}-{columnar}"}
+            _compare_run(bit, ours, answers, columnar=columnar, seen=seen)
+    assert len(seen) >= 2
+    assert sum(seen.values()) < 2 * len(runs)
 
 
 @pytest.mark.soak
