@@ -13,12 +13,13 @@ epoch is checked), EndTransactionMarker and ControlRecordType.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, located_in_payload
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import CorruptError, FormatError, Location
-from kafka_format.record import NO_SEQUENCE, Record, iter_record_slices
+from kafka_format.record import NO_SEQUENCE, SLICE_RECORDS, Record, iter_record_slices
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.errors import (
     IllegalArgumentError,
@@ -302,10 +303,13 @@ def _first_record(batch: RecordBatch) -> Record | None:
         base_timestamp=header.base_timestamp,
         base_sequence=header.base_sequence,
         log_append_time=header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None,
-        size=header.record_count if header.codec_id else 1,
+        size=SLICE_RECORDS if header.codec_id else 1,
     )
     try:
-        return next(slices)[0]
+        first = next(slices)[0]
+        if header.codec_id:
+            deque(slices, maxlen=0)  # the rest is only looked at
     except FormatError as error:
         where = Location(batch.path, batch.position + HEADER_SIZE)
         raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None
+    return first

@@ -7,6 +7,7 @@ VerificationGuard. Numbers are Java's: sequences are 32 bits and go from 2147483
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left, insort
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,8 @@ from kafka_format.batch import NO_PRODUCER_EPOCH
 from kafka_format.record import NO_SEQUENCE, NO_TIMESTAMP
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka_format.batch import BatchHeader
 
 BATCHES_TO_RETAIN = 5
@@ -73,6 +76,38 @@ class TxnMetadata:
     def __repr__(self) -> str:
         end = "open" if self.last_offset is None else f"to {self.last_offset}"
         return f"TxnMetadata(producer {self.producer_id}, from {self.first_offset}, {end})"
+
+
+class TxnsByOffset:
+    """Transactions by their first offset, in its order."""
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._txns: dict[int, TxnMetadata] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __iter__(self) -> Iterator[TxnMetadata]:
+        return map(self._txns.__getitem__, self._offsets)
+
+    def put(self, txn: TxnMetadata) -> None:
+        if txn.first_offset not in self._txns:
+            insort(self._offsets, txn.first_offset)
+        self._txns[txn.first_offset] = txn
+
+    def pop(self, first_offset: int) -> TxnMetadata | None:
+        txn = self._txns.pop(first_offset, None)
+        if txn is not None:
+            del self._offsets[bisect_left(self._offsets, first_offset)]
+        return txn
+
+    def first(self) -> TxnMetadata | None:
+        return self._txns[self._offsets[0]] if self._offsets else None
+
+    def clear(self) -> None:
+        self._offsets.clear()
+        self._txns.clear()
 
 
 class ProducerStateEntry:

@@ -9,14 +9,13 @@
 The first unstable offset is the first one of `ongoing` or `unreplicated`. A snapshot keeps of each
 producer the last batch alone; transactions that are merely unreplicated are not in it.
 
-Mirrors ProducerStateManager and UnifiedLog.updateProducers of 4.3.1. Its files are handled in
-producer_snapshots.py, replay over columns in producer_replay.py, one producer's appends in
-producer_append.py, and what an append may do in producer_validation.py.
+Mirrors ProducerStateManager of 4.3.1. Its files are handled in producer_snapshots.py, replay over
+columns in producer_replay.py, one producer's appends in producer_append.py, and what an append may
+do in producer_validation.py.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,13 +24,14 @@ from kafka_format.batch import MAGIC, NO_PRODUCER_ID
 from kafka_format.errors import FormatError
 from kafka_log.append_origin import AppendOrigin
 from kafka_log.errors import IllegalArgumentError, InvalidProducerEpochError
-from kafka_log.producer_append import TV_UNKNOWN, ProducerAppendInfo
+from kafka_log.producer_append import ProducerAppendInfo
 from kafka_log.producer_entry import (
     SENTINEL,
     BatchMetadata,
     CompletedTxn,
     ProducerStateEntry,
     TxnMetadata,
+    TxnsByOffset,
     VerificationGuard,
     VerificationStateEntry,
 )
@@ -39,9 +39,8 @@ from kafka_log.producer_replay import ProducerReplay, replay
 from kafka_log.producer_snapshots import ProducerSnapshots, SnapshotFile, read_snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
 
-    from kafka_format.batch import RecordBatch
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import Damage
     from kafka_log.clock import Clock
@@ -63,43 +62,10 @@ __all__ = [
     "VerificationGuard",
     "VerificationStateEntry",
     "read_snapshot",
-    "update_producers",
 ]
 
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
 """A coordinator aborts what runs longer than allowed; so long after that it should have."""
-
-
-class _ByOffset:
-    """Transactions by their first offset, in its order."""
-
-    def __init__(self) -> None:
-        self._offsets: list[int] = []
-        self._txns: dict[int, TxnMetadata] = {}
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    def __iter__(self) -> Iterator[TxnMetadata]:
-        return map(self._txns.__getitem__, self._offsets)
-
-    def put(self, txn: TxnMetadata) -> None:
-        if txn.first_offset not in self._txns:
-            insort(self._offsets, txn.first_offset)
-        self._txns[txn.first_offset] = txn
-
-    def pop(self, first_offset: int) -> TxnMetadata | None:
-        txn = self._txns.pop(first_offset, None)
-        if txn is not None:
-            del self._offsets[bisect_left(self._offsets, first_offset)]
-        return txn
-
-    def first(self) -> TxnMetadata | None:
-        return self._txns[self._offsets[0]] if self._offsets else None
-
-    def clear(self) -> None:
-        self._offsets.clear()
-        self._txns.clear()
 
 
 class ProducerStateManager:
@@ -113,8 +79,8 @@ class ProducerStateManager:
         self._clock = clock
         self._producers: dict[int, ProducerStateEntry] = {}
         self._verification_states: dict[int, VerificationStateEntry] = {}
-        self._ongoing = _ByOffset()
-        self._unreplicated = _ByOffset()
+        self._ongoing = TxnsByOffset()
+        self._unreplicated = TxnsByOffset()
         self._oldest_txn_last_timestamp = -1
         self._map_end_offset = 0
         self._last_snap_offset = 0
@@ -345,6 +311,9 @@ class ProducerStateManager:
         magic 2. The answer is the batch whose marker does not decode, if there is one: it and what
         follows it are not applied (recovery keeps that batch and cuts behind it).
 
+        A LogError is a log that Kafka does not load (a batch outside of its producer's open
+        transaction, a control record that ends none): the state is then of no use.
+
         For rebuildProducerState and appends, which complete at the end: see ProducerReplay.
         """
         damage = replay(batches, read_batch, _Live(self, on_completed))
@@ -479,22 +448,3 @@ class _Live(NamedTuple):
 
     def applied(self, run: Run) -> None:
         """Recovery has no verifications."""
-
-
-def update_producers(
-    manager: ProducerStateManager,
-    batch: RecordBatch,
-    producers: dict[int, ProducerAppendInfo],
-    origin: AppendOrigin,
-    transaction_version: int = TV_UNKNOWN,
-) -> CompletedTxn | None:
-    """One batch of an append into `producers`, those that the append is about to change."""
-    header = batch.header
-    producer_id = header.producer_id
-    append_info = producers.get(producer_id)
-    if append_info is None:
-        append_info = producers[producer_id] = manager.prepare_update(producer_id, origin)
-    completed = append_info.append(batch, transaction_version)
-    if header.is_transactional:
-        manager.end_verification(producer_id, header.producer_epoch, is_control=header.is_control)
-    return completed

@@ -4,7 +4,7 @@
     refused        an older epoch, a sequence out of order, a transaction nobody has verified
     accepted       the producers that change, and the transactions that end
 
-Mirrors UnifiedLog.analyzeAndValidateProducerState.
+Mirrors UnifiedLog.analyzeAndValidateProducerState and updateProducers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from kafka_log.append_origin import AppendOrigin
 from kafka_log.errors import InvalidTransactionStateError
 from kafka_log.producer_append import TV_UNKNOWN, ProducerAppendInfo
 from kafka_log.producer_entry import SENTINEL, BatchMetadata, CompletedTxn, VerificationGuard
-from kafka_log.producer_state import ProducerStateManager, update_producers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_format.log_file import AnyBatch
+    from kafka_log.producer_state import ProducerStateManager
 
 
 class ProducerValidation(NamedTuple):
@@ -75,3 +75,22 @@ def _check_transaction(
             f"{manager.topic_partition}, offset {header.base_offset}: a transactional batch of "
             f"producer {producer_id}, expected that its transaction is open or was verified"
         )
+
+
+def update_producers(
+    manager: ProducerStateManager,
+    batch: RecordBatch,
+    producers: dict[int, ProducerAppendInfo],
+    origin: AppendOrigin,
+    transaction_version: int = TV_UNKNOWN,
+) -> CompletedTxn | None:
+    """One batch of an append into `producers`, those that the append is about to change."""
+    header = batch.header
+    producer_id = header.producer_id
+    append_info = producers.get(producer_id)
+    if append_info is None:
+        append_info = producers[producer_id] = manager.prepare_update(producer_id, origin)
+    completed = append_info.append(batch, transaction_version)
+    if header.is_transactional:
+        manager.end_verification(producer_id, header.producer_epoch, is_control=header.is_control)
+    return completed

@@ -24,8 +24,8 @@ from kafka_log.producer_state import (
     ProducerReplay,
     ProducerStateEntry,
     ProducerStateManager,
-    update_producers,
 )
+from kafka_log.producer_validation import update_producers
 
 # What Kafka throws, and what we raise: the nearest of our classes.
 ERRORS = {
