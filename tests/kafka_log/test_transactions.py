@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from kafka_format.batch import encode_batch
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.columnar.records import RecordScan
+from kafka_format.compression import Codec
 from kafka_format.errors import FormatError
+from kafka_format.record import SimpleRecord
 from kafka_log.errors import InvalidTransactionStateError, LogError
 from kafka_log.files import DiskFiles
 from kafka_log.hanging_transactions import (
@@ -310,6 +313,58 @@ def test_a_transaction_is_late_five_minutes_after_it_should_have_ended(tmp_path:
     assert late.idle_ms(START + 5) == late.open_ms(START + 5) == 5
 
 
+def _state_record(
+    oracle: Oracle, transactional_id: str, value: dict[str, Any] | None
+) -> SimpleRecord:
+    """A record of __transaction_state, by Kafka's own serialiser."""
+    record = {"api_key": 0, "key": {"transactionalId": transactional_id}, "version": 1}
+    key, data = oracle.encode_coordinator("transaction", record | {"value": value})
+    return SimpleRecord(START, key, data)
+
+
+STATE = {
+    "producerId": 7,
+    "producerEpoch": 3,
+    "transactionTimeoutMs": 60000,
+    "transactionStatus": 1,
+    "transactionPartitions": [{"topic": "orders", "partitionIds": [0, 4]}],
+    "transactionLastUpdateTimestampMs": START,
+    "transactionStartTimestampMs": START,
+    "previousProducerId": 5,
+    "nextProducerId": 9,
+    "clientTransactionVersion": 2,
+}
+
+
+def test_the_last_word_on_a_transactional_id_counts(oracle: Oracle, tmp_path: Path) -> None:
+    odd = STATE | {"transactionStatus": 42, "transactionPartitions": None}
+    records = [
+        _state_record(oracle, "gone", STATE),
+        _state_record(oracle, "kept", odd),
+        _state_record(oracle, "gone", None),
+        SimpleRecord(START, b"\0\x63", b"a type that nobody knows"),
+        SimpleRecord(START, b"\0", b"no key at all"),
+    ]
+    first = encode_batch(records)
+    damaged = bytearray(encode_batch([_state_record(oracle, "kept", STATE)], base_offset=5))
+    damaged[-1] ^= 1
+    marker = control_batch(6, producer_id=1, epoch=0)
+    (tmp_path / SEGMENT).write_bytes(first + damaged + marker)
+    second = tmp_path / "00000000000000000007.log"
+    last = _state_record(oracle, "new", STATE)
+    second.write_bytes(encode_batch([last], base_offset=7, codec=Codec.ZSTD))
+    found = read_transactional_ids([DiskFiles(tmp_path)])
+    partitions = frozenset({("orders", 0), ("orders", 4)})
+    assert found == {
+        "kept": TransactionalId("kept", 7, 3, 42, frozenset(), 5, 9),
+        "new": TransactionalId("new", 7, 3, TransactionStatus.ONGOING, partitions, 5, 9),
+    }
+    hanging = find_hanging(
+        [_open(7, epoch=3)], {"kept": found["kept"]}, topic="a", partition=0, now_ms=2 * START
+    )
+    assert [each.reason for each in hanging] == ["kept is status 42 without this partition"]
+
+
 # ------------------------------------------------------------------ damage
 
 
@@ -353,6 +408,15 @@ def test_a_log_that_kafka_fails_to_load_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / SEGMENT).write_bytes(_log(_data(0, 1), outside))
     report = read_transactions(DiskFiles(tmp_path))
     assert [type(problem) for problem in report.problems] == [InvalidTransactionStateError]
+    assert [txn.first_offset for txn in report.open] == [0]
+
+
+def test_a_first_snapshot_that_does_not_read_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / SEGMENT).write_bytes(_data(0, 1))
+    (tmp_path / "00000000000000000000.snapshot").write_bytes(b"\0\1")
+    (tmp_path / "notes.snapshot").touch()  # which would keep a broker from loading
+    report = read_transactions(DiskFiles(tmp_path))
+    assert len(report.problems) == 1
     assert [txn.first_offset for txn in report.open] == [0]
 
 
