@@ -48,11 +48,6 @@ _TOPIC: Columns = (
 )
 _PATH: Columns = (("path", STRING, "the file"),)
 _FILE: Columns = (*_TOPIC, ("segment", LONG, "base offset in the file's name"), *_PATH)
-_RECORD: Columns = (
-    *_TOPIC,
-    ("offset", LONG, "in the log"),
-    ("timestamp", TIMESTAMP, "of the record"),
-)
 _ORIGIN: Columns = (
     ("segment", LONG, "base offset of the segment the record lies in"),
     ("position", LONG, "of its batch in the .log"),
@@ -194,120 +189,173 @@ TRANSACTION_INDEX: Columns = (
     ("last_stable_offset", LONG, "when the marker was written"),
 )
 
+_IS_VALID: Columns = (("is_valid", BOOLEAN, "false in a file that a broker refuses; see findings"),)
 PRODUCER_SNAPSHOTS: Columns = (
     *_TOPIC,
+    ("snapshot_offset", LONG, "in the file's name: what was written before this offset"),
+    ("producer_id", LONG, "whose state"),
+    ("producer_epoch", SHORT, "of the producer"),
+    ("last_sequence", INT, "of its last batch; null if it wrote markers alone"),
+    ("last_offset", LONG, "of its last batch; null if it wrote markers alone"),
+    ("offset_delta", INT, "last less first offset of that batch; null without one"),
+    ("timestamp", TIMESTAMP, "null if there is none, or Spark cannot hold it"),
+    ("timestamp_ms", LONG, "of its last batch, or of a later marker"),
+    ("coordinator_epoch", INT, "of its last marker; -1 before the first"),
+    ("current_txn_first_offset", LONG, "of its open transaction; null if none is"),
+    *_IS_VALID,
     *_PATH,
-    ("snapshot_offset", LONG, "in the file's name: valid up to here"),
-    ("producer_id", LONG, "of the entry"),
-    ("producer_epoch", SHORT, "of the entry"),
-    ("last_sequence", INT, "of its last batch; -1 is none"),
-    ("last_offset", LONG, "of its last batch; -1 is none"),
-    ("offset_delta", INT, "of its last batch"),
-    ("timestamp_ms", LONG, "of its last batch or marker"),
-    ("coordinator_epoch", INT, "of its last marker; -1 is none"),
-    ("current_txn_first_offset", LONG, "of the open transaction; null if none"),
 )
 LEADER_EPOCHS: Columns = (
     *_TOPIC,
-    *_PATH,
     ("epoch", INT, "of a leader"),
     ("start_offset", LONG, "first offset of that epoch"),
+    *_IS_VALID,
+    *_PATH,
 )
 CHECKPOINTS: Columns = (
-    ("log_dir", STRING, "the log dir"),
-    *_PATH,
-    ("checkpoint", STRING, "the file's name"),
-    *_TOPIC,
+    ("log_dir", STRING, "the log dir it is of"),
+    ("checkpoint", STRING, "the file's name: which offsets these are"),
+    ("topic", STRING, "of the row"),
+    ("partition", INT, "of the row"),
     ("offset", LONG, "as checkpointed"),
+    *_IS_VALID,
+    *_PATH,
 )
 
-_COORDINATOR: Columns = (*_RECORD, *_ORIGIN)
-CONSUMER_OFFSETS: Columns = (
-    *_COORDINATOR,
-    ("key_version", SHORT, "of the key"),
-    ("value_version", SHORT, "of the value; null of a tombstone"),
-    ("group_id", STRING, "whose offset"),
-    ("committed_topic", STRING, "of what"),
-    ("committed_partition", INT, "of what"),
-    ("committed_offset", LONG, "where the group goes on; null of a tombstone"),
-    ("committed_leader_epoch", INT, "null if not told"),
-    ("metadata", STRING, "the client's own"),
-    ("commit_timestamp_ms", LONG, "of the commit"),
-    ("expire_timestamp_ms", LONG, "version 1 alone"),
-    ("is_tombstone", BOOLEAN, "the commit is gone from here on"),
-    ("producer_id", LONG, "of a transactional commit"),
-    ("value_json", STRING, "the whole value, as kafka-dump-log writes it"),
-    ("key", BINARY, "as stored"),
-    ("value", BINARY, "as stored"),
-    ("damage", STRING, "why it could not be decoded"),
+# Records of Kafka's own topics. `topic`, `partition`, `offset` and `leader_epoch` are what a record
+# is about; where it lies itself is told by columns that begin with `log_`.
+_LOG: Columns = (
+    ("log_partition", INT, "of the internal topic"),
+    ("log_offset", LONG, "of the record"),
+    ("log_timestamp", TIMESTAMP, "of the record; null if there is none, or Spark cannot hold it"),
+    ("log_timestamp_ms", LONG, "exactly as stored; -1 is none"),
+    ("log_leader_epoch", INT, "of the record's batch"),
+    ("log_producer_id", LONG, "of a transactional write; null of others"),
+    ("is_transactional", BOOLEAN, "written in a transaction, which may have been aborted"),
+    ("segment", LONG, "base offset of the segment, or end offset of the snapshot, it lies in"),
+    ("position", LONG, "of its batch in that file"),
 )
-_DECODED: Columns = (
-    ("record_type", STRING, "the name of the key's message; null if unknown"),
-    ("key_version", SHORT, "record type, or version of the key"),
-    ("value_version", SHORT, "of the value; null of a tombstone"),
-)
-_DECODED_END: Columns = (
+_CODED: Columns = (
     ("is_tombstone", BOOLEAN, "the value is null"),
-    ("key_json", STRING, "the key as kafka-dump-log writes it; null if unknown"),
-    ("value_json", STRING, "the value as kafka-dump-log writes it"),
+    ("record_type", STRING, "name of the type; null if it is unknown"),
+    ("type_id", SHORT, "number of the type, in the key; null without one"),
+    ("value_version", SHORT, "of the value; null of a tombstone"),
+)
+_STORED: Columns = (
     ("key", BINARY, "as stored"),
     ("value", BINARY, "as stored"),
-    ("damage", STRING, "why it could not be decoded"),
+    ("damage", STRING, "why it could not be decoded; null of a sound record"),
+)
+CONSUMER_OFFSETS: Columns = (
+    ("group_id", STRING, "who committed"),
+    ("topic", STRING, "committed for"),
+    ("partition", INT, "committed for"),
+    ("offset", LONG, "where the group goes on; null of a tombstone"),
+    ("leader_epoch", INT, "of the last record that was consumed; null if not told"),
+    ("metadata", STRING, "the client's own text"),
+    ("commit_timestamp", TIMESTAMP, "null if Spark cannot hold it"),
+    ("commit_timestamp_ms", LONG, "when it was committed"),
+    ("expire_timestamp_ms", LONG, "only in value version 1; null if not told"),
+    ("topic_id", STRING, "only from value version 4 on; null if not told"),
+    *_CODED,
+    *_LOG,
+    *_STORED,
+)
+_JSON: Columns = (
+    ("key_json", STRING, "all of the key, as kafka-dump-log writes it; null if unknown"),
+    ("value_json", STRING, "all of the value, as kafka-dump-log writes it; null if unknown"),
 )
 GROUP_METADATA: Columns = (
-    *_COORDINATOR,
-    *_DECODED,
     ("group_id", STRING, "the group"),
-    *_DECODED_END,
+    ("member_id", STRING, "the member; null of what is about the group"),
+    ("epoch", INT, "generation of a classic group; else of group, assignment or member"),
+    ("protocol_type", STRING, "of a classic group: consumer, connect, …"),
+    ("protocol", STRING, "of a classic group: the assignor it chose"),
+    ("leader", STRING, "of a classic group: the member that assigns"),
+    *_JSON,
+    *_CODED,
+    *_LOG,
+    *_STORED,
+)
+TOPIC_PARTITIONS = ArrayType(
+    StructType([StructField("topic", STRING), StructField("partition", INT)])
 )
 TRANSACTION_STATE: Columns = (
-    *_COORDINATOR,
-    *_DECODED,
     ("transactional_id", STRING, "whose state"),
-    ("producer_id", LONG, "at this time"),
-    ("producer_epoch", SHORT, "at this time"),
-    ("status", STRING, "Empty, Ongoing, PrepareCommit, …"),
-    ("timeout_ms", INT, "of the transaction"),
-    ("partitions", STRINGS, "topic-partition of those that take part"),
-    ("last_update_timestamp_ms", LONG, "of the state"),
-    ("start_timestamp_ms", LONG, "of the transaction"),
-    *_DECODED_END,
+    ("producer_id", LONG, "null of a tombstone"),
+    ("producer_epoch", SHORT, "null of a tombstone"),
+    ("status", STRING, "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, …"),
+    ("partitions", TOPIC_PARTITIONS, "that take part; null if none can"),
+    ("transaction_timeout_ms", INT, "as the producer asked for"),
+    ("start_timestamp", TIMESTAMP, "null if there is none, or Spark cannot hold it"),
+    ("start_timestamp_ms", LONG, "of the transaction; -1 is none"),
+    ("last_update_timestamp", TIMESTAMP, "null if Spark cannot hold it"),
+    ("last_update_timestamp_ms", LONG, "of this state"),
+    ("previous_producer_id", LONG, "null if not told"),
+    ("next_producer_id", LONG, "null if not told"),
+    ("next_producer_epoch", SHORT, "null if not told"),
+    ("client_transaction_version", SHORT, "null in value version 0"),
+    *_CODED,
+    *_LOG,
+    *_STORED,
+)
+STATE_BATCHES = ArrayType(
+    StructType(
+        [
+            StructField("first_offset", LONG),
+            StructField("last_offset", LONG),
+            StructField("delivery_state", SHORT),
+            StructField("delivery_count", SHORT),
+        ]
+    )
 )
 SHARE_GROUP_STATE: Columns = (
-    *_COORDINATOR,
-    *_DECODED,
     ("group_id", STRING, "the share group"),
-    ("share_topic_id", STRING, "of what"),
-    ("share_partition", INT, "of what"),
-    *_DECODED_END,
+    ("topic_id", STRING, "of what"),
+    ("partition", INT, "of what"),
+    ("snapshot_epoch", INT, "of the snapshot, or of the one that is updated"),
+    ("state_epoch", INT, "of a snapshot; null of an update"),
+    ("leader_epoch", INT, "of the share partition's leader"),
+    ("start_offset", LONG, "first offset that is not done; -1 if not told"),
+    ("delivery_complete_count", INT, "null if not told"),
+    ("state_batches", STATE_BATCHES, "what was delivered, and how often"),
+    ("create_timestamp_ms", LONG, "of a snapshot; null of an update"),
+    ("write_timestamp_ms", LONG, "of a snapshot; null of an update"),
+    *_CODED,
+    *_LOG,
+    *_STORED,
 )
 CLUSTER_METADATA: Columns = (
-    *_PATH,
+    ("record_type", STRING, "name of the type; null if unknown, and of control records"),
+    ("api_key", SHORT, "number of the type; null of control records"),
+    ("version", SHORT, "of the record"),
+    ("control_type", STRING, "of what the quorum itself writes; null of metadata"),
+    ("topic", STRING, "where the record names it"),
+    ("topic_id", STRING, "where the record names it"),
+    ("partition", INT, "of partition records"),
+    ("leader", INT, "of partition records; -1 is none, null is as before"),
+    ("leader_epoch", INT, "of partition records"),
+    ("partition_epoch", INT, "of partition records"),
+    ("replicas", ArrayType(INT), "of partition records; null is as before"),
+    ("isr", ArrayType(INT), "of partition records; null is as before"),
+    ("broker_id", INT, "of broker records"),
+    ("broker_epoch", LONG, "of broker records"),
+    ("value_json", STRING, "all of it, as kafka-dump-log writes it; null if unknown"),
     ("is_snapshot", BOOLEAN, "of a .checkpoint, not of the log"),
-    ("offset", LONG, "in the log, or in the snapshot"),
-    ("leader_epoch", INT, "of the batch"),
-    ("timestamp", TIMESTAMP, "null if there is none"),
-    ("timestamp_ms", LONG, "exactly as stored"),
-    ("record_type", STRING, "the message's name; null if unknown"),
-    ("api_key", INT, "of the message; null of a control record"),
-    ("version", SHORT, "of the message"),
-    ("control_type", STRING, "of a control record"),
-    ("value_json", STRING, "as kafka-dump-log writes it"),
-    ("value", BINARY, "as stored"),
-    ("segment", LONG, "base offset, or the snapshot's end offset"),
-    ("position", LONG, "of its batch"),
-    ("damage", STRING, "why it could not be decoded"),
+    *_LOG,
+    *_STORED,
+    *_PATH,
 )
 FINDINGS: Columns = (
-    ("id", STRING, "as in docs/findings"),
+    ("id", STRING, "which rule: a page in docs/findings each"),
     ("severity", STRING, "error, warning or note"),
     *_TOPIC,
     *_PATH,
-    ("position", LONG, "in that file"),
+    ("position", LONG, "in that file; null of the file itself"),
     ("offset", LONG, "in the log, where one is known"),
     ("found", STRING, "what is there"),
     ("expected", STRING, "what should be"),
-    ("meaning", STRING, "what it means for a restart"),
+    ("on_restart", STRING, "what a broker does about it when it starts"),
 )
 
 COLUMNS: dict[str, Columns] = {
