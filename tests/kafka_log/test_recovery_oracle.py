@@ -7,6 +7,7 @@ which is only planned for; the plan is then written elsewhere.
 
 import shutil
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -163,7 +164,8 @@ def _compare_plan(case: Case, planned: Any, expected: dict[str, Any], folder: Pa
     if unexplained:
         return f"without a reason: {unexplained}"
     if case.directory.endswith("-delete"):
-        state_of(planned.loaded)  # asked for their entries, indexes are made, in Kafka as here
+        with suppress(FormatError):
+            state_of(planned.loaded)  # asked for their entries, indexes are made, as in Kafka
     written = folder / "written"
     written.mkdir()
     planned.write_to(written)
@@ -214,7 +216,7 @@ def _chunks(count: int, size: int = 25) -> Iterator[range]:
         yield range(start, min(count, start + size))
 
 
-@pytest.mark.parametrize("seeds", list(_chunks(525)), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@pytest.mark.parametrize("seeds", list(_chunks(1000)), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_a_damaged_directory_is_recovered_to_the_bytes_that_kafka_leaves(
     oracle: Oracle, sources: list[Source], seeds: range, tmp_path: Path
 ) -> None:
