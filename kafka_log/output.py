@@ -2,6 +2,8 @@
 
     with whole_directory(out, evidence) as attempt:      a hidden directory beside `out`
         ...                                              renamed to `out` at the end, or removed
+    with whole_partition(target, scratch) as attempt:    the same of one partition; of several that
+        ...                                              write it at once, the first to end stays
     with exclusive(log_dir):                             `.lock` held, as a broker holds it
         ...
 
@@ -12,6 +14,7 @@ partitions, meta.properties. Never `.lock`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import shutil
@@ -76,19 +79,49 @@ def check_output(
 def whole_directory(
     output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
 ) -> Iterator[Path]:
-    """A directory to fill; it becomes `output` at the end, and nothing of it stays otherwise."""
+    """A directory to fill; it becomes `output` at the end, and nothing of it stays otherwise.
+
+    Its parent is this attempt's alone, goes with it, and is the place for what is not whole yet.
+    """
     check_output(output, evidence)
     target = Path(output).resolve()
-    attempt = Path(tempfile.mkdtemp(prefix=f".{target.name}.attempt-", dir=target.parent))
-    try:
+    with _attempt(f".{target.name}.attempt-", target.parent) as attempt:
         yield attempt
         attempt.chmod(0o755)
         sync_tree(attempt)
         attempt.rename(target)  # over an empty directory too, in one step
-    except BaseException:  # Ctrl-C as well
-        shutil.rmtree(attempt, ignore_errors=True)
-        raise
     _sync(target.parent)
+
+
+@contextlib.contextmanager
+def whole_partition(
+    target: str | os.PathLike[str], scratch: str | os.PathLike[str]
+) -> Iterator[Path]:
+    """A directory in `scratch` to fill; it becomes `target` at the end, unless another did.
+
+    A cluster may run a task again, or twice at once: the attempts have the same bytes, the first to
+    be whole stays, and no file of another ever lies beside it.
+    """
+    with _attempt(f"{Path(target).name}.attempt-", scratch) as attempt:
+        yield attempt
+        sync_tree(attempt)
+        try:
+            attempt.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+
+@contextlib.contextmanager
+def _attempt(prefix: str, parent: str | os.PathLike[str]) -> Iterator[Path]:
+    """An empty directory within one that no other attempt has, here or on another machine."""
+    own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        attempt = own / "whole"
+        attempt.mkdir()
+        yield attempt
+    finally:  # after Ctrl-C as well
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def sync_tree(root: Path) -> None:

@@ -18,6 +18,7 @@ from kafka_log.output import (
     copy_log_dir_files,
     exclusive,
     whole_directory,
+    whole_partition,
     write_checkpoints,
 )
 
@@ -51,11 +52,22 @@ class PartitionTask:
     size_in_bytes: int = 0
     target: str | None = None
     """A directory to be made, for the result."""
+    scratch: str | None = None
+    """Where the result is made before it has its name; on the target's file system."""
     in_place: bool = False
 
     @property
     def name(self) -> str:
         return Path(self.path).absolute().name
+
+    @contextlib.contextmanager
+    def result(self) -> Iterator[Path]:
+        """The directory to write the result in, where one is asked for."""
+        if self.target is None:
+            raise ValueError(f"{self.path}: no target was given")
+        scratch = self.scratch or Path(self.target).parent
+        with whole_partition(self.target, scratch) as directory:
+            yield directory
 
     @property
     def is_metadata_log(self) -> bool:
@@ -103,11 +115,14 @@ class Destination:
 
     copies: Mapping[str, Path] | None = None
     """By the path of a log dir."""
+    scratch: Path | None = None
+    """For what is not whole yet; outside the copies, so that nothing half done is ever in them."""
     in_place: bool = False
 
     def place(self, task: PartitionTask) -> PartitionTask:
         if self.copies is not None:
-            return replace(task, target=str(self.copies[task.log_dir] / task.name))
+            target, scratch = self.copies[task.log_dir] / task.name, self.scratch
+            return replace(task, target=str(target), scratch=scratch and str(scratch))
         return replace(task, in_place=self.in_place)
 
     def finish(
@@ -140,7 +155,7 @@ def destination(
     if output is not None:
         brokers = [each.path for each in log_dirs if each.is_clean is not None]
         with whole_directory(output, [*paths, *brokers]) as attempt:
-            yield Destination(copies=_copies(log_dirs, attempt))
+            yield Destination(copies=_copies(log_dirs, attempt), scratch=attempt.parent)
     elif in_place:
         with contextlib.ExitStack() as stack:
             for each in log_dirs:

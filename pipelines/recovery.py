@@ -48,8 +48,8 @@ class RecoverPartition:
 
 def _write(task: PartitionTask, planned: PartitionPlan) -> None:
     if task.target is not None:
-        os.mkdir(task.target)  # noqa: PTH102
-        planned.plan.write_to(task.target)
+        with task.result() as directory:
+            planned.plan.write_to(directory)
     elif task.in_place:
         _recover_in_place(task, planned)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from kafka_log.clock import FixedClock, Scheduler
@@ -35,7 +34,7 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
     files = OverlayFiles(task.path, FixedClock(task.now_ms))
     if note is not None:
         if task.target is not None and task.kind is not DirectoryKind.DELETE:
-            _copy(files, task.target)
+            _copy(files, task)
         yield _identity(task) | {"kind": "partition", "note": note}
         return
     plan = plan_on_overlay(
@@ -46,7 +45,7 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
         log_start_offset=task.log_start_offset,
     )
     if task.target is not None:
-        _copy(files, task.target)
+        _copy(files, task)
     elif task.in_place:
         _apply(plan, task)
     for verdict in plan.verdicts:
@@ -54,9 +53,9 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
     yield _partition_row(task, plan)
 
 
-def _copy(files: OverlayFiles, target: str) -> None:
-    os.mkdir(target)  # noqa: PTH102
-    files.write_to(target)
+def _copy(files: OverlayFiles, task: PartitionTask) -> None:
+    with task.result() as directory:
+        files.write_to(directory)
 
 
 def _apply(plan: RetentionPlan, task: PartitionTask) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -13,9 +14,16 @@ import pytest
 from kafka_log import output
 from kafka_log.files import DiskFiles
 from kafka_log.names import FileKind
-from kafka_log.output import OutputError, check_output, exclusive, whole_directory
+from kafka_log.output import (
+    OutputError,
+    check_output,
+    exclusive,
+    whole_directory,
+    whole_partition,
+)
 from kafka_log.overlay_files import OverlayFiles
 
+ROOT = Path(__file__).parents[2]
 RECOVERY_POINTS = FileKind.RECOVERY_POINT_CHECKPOINT.value
 LOG_STARTS = FileKind.LOG_START_OFFSET_CHECKPOINT.value
 
@@ -71,6 +79,73 @@ def test_a_place_that_is_taken_is_refused(tmp_path):
         with pytest.raises(OutputError, match="expected"):
             check_output(tmp_path / name, [])
     assert (tmp_path / "full" / "file").read_bytes() == b"mine"
+
+
+def test_of_two_attempts_at_a_partition_the_first_to_end_stays(tmp_path):
+    with whole_directory(tmp_path / "out", []) as whole:
+        scratch, target = whole.parent, whole / "orders-0"
+        with whole_partition(target, scratch) as first, whole_partition(target, scratch) as second:
+            (first / "a.log").write_bytes(b"abc")
+            (first / "a.index").write_bytes(b"")
+            (second / "a.log").write_bytes(b"abc")
+            assert list(whole.iterdir()) == []
+        inode = target.stat().st_ino  # the inner one, `second`, ended first
+        assert [each.name for each in target.iterdir()] == ["a.log"]
+        with whole_partition(target, scratch) as third:
+            (third / "a.log").write_bytes(b"abc")
+        assert target.stat().st_ino == inode
+        assert [each.name for each in scratch.iterdir()] == ["whole"]
+    assert [each.name for each in (tmp_path / "out").iterdir()] == ["orders-0"]
+
+
+def test_an_attempt_that_fails_is_not_in_the_way_of_the_next(tmp_path):
+    with whole_directory(tmp_path / "out", []) as whole:
+        with (
+            pytest.raises(OSError, match="full"),
+            whole_partition(whole / "orders-0", whole.parent) as attempt,
+        ):
+            (attempt / "half").write_bytes(b"a")
+            raise OSError(errno.ENOSPC, "full")
+        with whole_partition(whole / "orders-0", whole.parent) as attempt:
+            (attempt / "all").write_bytes(b"abc")
+    assert [each.name for each in tmp_path.rglob("*")] == ["out", "orders-0", "all"]
+
+
+KILLED = """
+    import os, signal, sys
+    from pathlib import Path
+    from kafka_log.output import whole_partition
+    with whole_partition(sys.argv[1], sys.argv[2]) as attempt:
+        (attempt / "half").write_bytes(b"a")
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_nothing_of_a_killed_attempt_is_in_the_output(tmp_path):
+    with whole_directory(tmp_path / "out", []) as whole:
+        arguments = [str(whole / "orders-0"), str(whole.parent)]
+        command = [sys.executable, "-c", textwrap.dedent(KILLED), *arguments]
+        killed = subprocess.run(command, cwd=ROOT, check=False)
+        assert killed.returncode == -signal.SIGKILL
+        assert [each.name for each in whole.parent.rglob("half")] == ["half"]
+        with whole_partition(whole / "orders-0", whole.parent) as attempt:
+            (attempt / "all").write_bytes(b"abc")
+    assert [each.name for each in tmp_path.rglob("*")] == ["out", "orders-0", "all"]
+
+
+def test_an_attempt_that_outlives_the_output_leaves_nothing(tmp_path):
+    """A cluster ends the second of two attempts when it hears of it: sometimes too late."""
+    with contextlib.ExitStack() as late:
+        with whole_directory(tmp_path / "out", []) as whole:
+            with whole_partition(whole / "orders-0", whole.parent) as attempt:
+                (attempt / "all").write_bytes(b"abc")
+            straggler = late.enter_context(whole_partition(whole / "orders-0", whole.parent))
+            (straggler / "half").write_bytes(b"a")
+        with pytest.raises(FileNotFoundError):
+            (straggler / "more").write_bytes(b"b")
+        with pytest.raises(FileNotFoundError):
+            late.close()
+    assert [each.name for each in tmp_path.rglob("*")] == ["out", "orders-0", "all"]
 
 
 @contextlib.contextmanager
