@@ -121,8 +121,9 @@ class Destination:
 
     def place(self, task: PartitionTask) -> PartitionTask:
         if self.copies is not None:
-            target, scratch = self.copies[task.log_dir] / task.name, self.scratch
-            return replace(task, target=str(target), scratch=scratch and str(scratch))
+            target = str(self.copies[task.log_dir] / task.name)
+            scratch = None if self.scratch is None else str(self.scratch)
+            return replace(task, target=target, scratch=scratch)
         return replace(task, in_place=self.in_place)
 
     def finish(

@@ -3,6 +3,7 @@
 import functools
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -10,10 +11,14 @@ from hypothesis import settings
 from tests.oracle import jars
 from tests.oracle.client import Oracle, classes
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # No example has a time limit, for machines are shared; in CI every run draws the same examples.
 settings.register_profile("ours", deadline=None, derandomize=os.environ.get("CI") == "true")
 settings.load_profile("ours")
 
+_SPARK_SETTINGS = {"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"}
 _ORACLES = {"oracle": jars.CURRENT, "oracle_3_9": jars.OLDER}
 
 
@@ -69,3 +74,14 @@ def oracle_3_9() -> Iterator[Oracle]:
     """Apache Kafka 3.9.1's own classes."""
     with Oracle(jars.OLDER) as oracle:
         yield oracle
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """The one Spark session of a run: on two threads of this machine, few shuffle partitions."""
+    from pipelines.session import session
+
+    made = session("tests", more=_SPARK_SETTINGS)
+    made.sparkContext.setLogLevel("ERROR")
+    yield made
+    made.stop()
