@@ -1,0 +1,335 @@
+"""What a query reads: ranges of `.log` files, pruned before they are read, packed into splits.
+
+    by name         topic, partition, and the offsets between one segment's name and the next's
+    by index        positions around an offset, and where to cut a segment (`.index`); times that a
+                    segment does not reach (`.timeindex`)
+    by header       where an index is missing or wrong: the segment's headers are walked
+
+An index is only believed as far as it can be: a position is used if the batch that begins there
+ends at the offset of the entry; a time index, if it is that of a segment that is not written to any
+more, and whole.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.columnar.records import RecordScan
+from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.index_end import Stop
+from kafka_format.offset_index import decode_offset_index
+from kafka_format.time_index import decode_time_index
+from kafka_log.names import DirectoryKind, FileKind
+from kafka_log.transactions import read_transactions
+from pipelines.log_ranges import OFFSET_END, Aborted, LogRange
+from pipelines.options import EARLIEST, LATEST, IsolationLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from kafka_log.inventory import Partition, Segment
+    from pipelines.options import Options
+    from pipelines.storage import Storage
+
+    Int64s = npt.NDArray[np.int64]
+
+Split = tuple[LogRange, ...]
+
+_OPEN_COST = 64 * 1024
+"""What opening a file costs, in bytes that could be read meanwhile."""
+_HEADER = struct.Struct(
+    ">q"  # base offset, or the offset of a legacy message
+    "i"  # bytes after this field
+    "i"  # leader epoch, or the checksum of a legacy message
+    "b"  # magic
+)
+_LAST_OFFSET_DELTA = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT = 23
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """Which offsets of a partition."""
+
+    first: int = 0
+    end: int = OFFSET_END
+    aborted: tuple[Aborted, ...] = ()
+    least_timestamp: int | None = None
+
+
+def plan_splits(options: Options, storage: Storage, *, as_consumer: bool) -> list[Split]:
+    """Splits of about `max_split_bytes`; with `as_consumer` from the log start, by isolation."""
+    ranges: list[LogRange] = []
+    for partition in wanted_partitions(options, storage):
+        wanted = _wanted(partition, options, storage, as_consumer=as_consumer)
+        ranges += _partition_ranges(partition, wanted, options, storage)
+    return list(pack(ranges, options.max_split_bytes))
+
+
+def wanted_partitions(options: Options, storage: Storage) -> Iterator[Partition]:
+    """Live ones, and others (`-delete`, `-future`, …) if their path was given."""
+    given = storage.given_paths()
+    for _, partition in storage.scan().partitions():
+        inside = f"{partition.path.rstrip('/')}/"
+        was_named = any(f"{path}/".startswith(inside) for path in given)
+        if partition.state is not DirectoryKind.PARTITION and not was_named:
+            continue
+        if options.includes(partition.topic, partition.partition):
+            yield partition
+
+
+def pack(ranges: Iterable[LogRange], most: int) -> Iterator[Split]:
+    """Ranges in order, as many to a split as it holds."""
+    waiting: list[LogRange] = []
+    size = 0
+    for each in ranges:
+        cost = each.size_in_bytes + min(_OPEN_COST, most)
+        if waiting and size + cost > most:
+            yield tuple(waiting)
+            waiting, size = [], 0
+        waiting.append(each)
+        size += cost
+    if waiting:
+        yield tuple(waiting)
+
+
+# ---------------------------------------------------------------------------- offsets
+
+
+def _wanted(
+    partition: Partition, options: Options, storage: Storage, *, as_consumer: bool
+) -> _Wanted:
+    topic, number, bounds = partition.topic, partition.partition, options.bounds
+    first = options.starting_offsets.of(topic, number)
+    end = options.ending_offsets.of(topic, number)
+    if first == EARLIEST:
+        first = (partition.log_start_offset or 0) if as_consumer else 0
+    end = OFFSET_END if end == LATEST else end
+    if options.starting_timestamp is not None:
+        at = offset_of_time(partition, options.starting_timestamp, storage, first)
+        first = OFFSET_END if at is None else at
+    if options.ending_timestamp is not None:
+        at = offset_of_time(partition, options.ending_timestamp, storage, 0)
+        end = end if at is None else min(end, at)
+    if bounds.least_offset is not None:
+        first = max(first, bounds.least_offset)
+    if bounds.largest_offset is not None:
+        end = min(end, bounds.largest_offset + 1)
+    aborted: tuple[Aborted, ...] = ()
+    is_committed = options.isolation_level is IsolationLevel.READ_COMMITTED
+    if as_consumer and is_committed and partition.segments and first < end:
+        stable, aborted = _committed(partition, storage)
+        end = min(end, stable)
+    return _Wanted(first=first, end=end, aborted=aborted, least_timestamp=bounds.least_timestamp)
+
+
+def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Aborted, ...]]:
+    """The last stable offset as if all were replicated, and what was aborted before it.
+
+    Both by the markers in the log; a transaction whose marker is not to be read any more may still
+    be known by an index.
+    """
+    report = read_transactions(
+        storage.files(partition.path), log_start_offset=partition.log_start_offset or 0
+    )
+    found = {
+        Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.aborted()
+    }
+    found |= {
+        Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.indexed
+    }
+    return report.last_stable_offset, tuple(sorted(found, key=lambda each: each.first_offset))
+
+
+def offset_of_time(
+    partition: Partition, timestamp: int, storage: Storage, first_offset: int
+) -> int | None:
+    """The first offset from `first_offset` on with this time or a later one, as ListOffsets."""
+    for segment, next_base in _with_next(partition.segments):
+        if segment.log is None or next_base <= first_offset:
+            continue
+        latest = _largest_timestamp(segment, storage) if next_base < OFFSET_END else None
+        if latest is not None and latest < timestamp:
+            continue
+        with storage.open(segment.log.path) as file:
+            for batches in HeaderWalk(file, path=segment.log.path):
+                for batch in np.flatnonzero(batches.max_timestamp >= timestamp).tolist():
+                    start = int(batches.position[batch])
+                    end = start + int(batches.size_in_bytes[batch])
+                    for records in RecordScan(file, path=segment.log.path, start=start, end=end):
+                        late = records.timestamp >= timestamp
+                        late &= records.offset >= first_offset
+                        if late.any():
+                            return int(records.offset[int(np.argmax(late))])
+    return None
+
+
+def _with_next(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
+    """Each with the base offset of the next, below which all its offsets are."""
+    following = [each.base_offset for each in segments[1:]]
+    return zip(segments, [*following, OFFSET_END], strict=True)
+
+
+# ---------------------------------------------------------------------------- segments
+
+
+class _Entries(NamedTuple):
+    """Batches of a segment that are known without reading it: last offset, position."""
+
+    offsets: Int64s
+    positions: Int64s
+
+
+def _partition_ranges(
+    partition: Partition, wanted: _Wanted, options: Options, storage: Storage
+) -> Iterator[LogRange]:
+    for segment, next_base in _with_next(_segments(partition, storage)):
+        if segment.log is None or not segment.log.size_in_bytes:
+            continue
+        if next_base <= wanted.first or segment.base_offset >= wanted.end:
+            continue
+        segments = options.bounds.segments
+        if segments is not None and segment.base_offset not in segments:
+            continue
+        if wanted.least_timestamp is not None and next_base < OFFSET_END:
+            latest = _largest_timestamp(segment, storage)
+            if latest is not None and latest < wanted.least_timestamp:
+                continue
+        yield from _segment_ranges(partition, segment, next_base, wanted, options, storage)
+
+
+def _segments(partition: Partition, storage: Storage) -> Sequence[Segment]:
+    """The live ones, or the leftover (`.deleted`, `.cleaned`, …) whose file was given."""
+    given = storage.given_paths()
+    named = [each for each in partition.leftovers if each.log and each.log.path in given]
+    return named or partition.segments
+
+
+def _segment_ranges(
+    partition: Partition,
+    segment: Segment,
+    next_base: int,
+    wanted: _Wanted,
+    options: Options,
+    storage: Storage,
+) -> Iterator[LogRange]:
+    if segment.log is None:
+        return
+    size = segment.log.size_in_bytes
+    end_offset = min(wanted.end, next_base)
+    is_partial = wanted.first > segment.base_offset or wanted.end < next_base
+    cuts = [0, size]
+    if size > options.max_split_bytes or (is_partial and size > _OPEN_COST):
+        cuts = _cuts(segment, size, (wanted.first, end_offset), options.max_split_bytes, storage)
+    for start, end in pairwise(cuts):
+        yield LogRange(
+            path=segment.log.path,
+            topic=partition.topic,
+            partition=partition.partition,
+            segment=segment.base_offset,
+            start=start,
+            end=end,
+            first_offset=wanted.first,
+            end_offset=wanted.end,
+            aborted=_overlapping(wanted.aborted, segment.base_offset, end_offset),
+        )
+
+
+def _overlapping(aborted: Sequence[Aborted], first: int, end: int) -> tuple[Aborted, ...]:
+    return tuple(each for each in aborted if each.last_offset >= first and each.first_offset < end)
+
+
+def _cuts(
+    segment: Segment, size: int, offsets: tuple[int, int], most: int, storage: Storage
+) -> list[int]:
+    """Positions at which batches begin, about `most` apart, around the wanted offsets."""
+    entries = _index_entries(segment, size, storage)
+    cuts = None if entries is None else _choose(entries, size, offsets, most)
+    inner = [cut for cut in cuts or () if 0 < cut < size]
+    if entries is None or cuts is None or not _are_batches(segment, entries, inner, storage):
+        entries = _walked_entries(segment, storage)
+        cuts = _choose(entries, size, offsets, most)
+    return cuts
+
+
+def _choose(entries: _Entries, size: int, offsets: tuple[int, int], most: int) -> list[int]:
+    first, end = offsets
+    # The batch of the last entry below the first wanted offset: all before it end earlier yet.
+    before = int(np.searchsorted(entries.offsets, first, side="left")) - 1
+    start = int(entries.positions[before]) if before >= 0 else 0
+    # The entry behind the first one that reaches the last wanted offset.
+    reached = int(np.searchsorted(entries.offsets, end - 1, side="left")) + 1
+    stop = int(entries.positions[reached]) if reached < len(entries.positions) else size
+    targets = np.arange(start + most, stop, most)
+    places = np.searchsorted(entries.positions, targets, side="left")
+    inner = np.unique(entries.positions[places[places < len(entries.positions)]])
+    return [start, *inner[(inner > start) & (inner < stop)].tolist(), max(start, stop)]
+
+
+def _index_entries(segment: Segment, size: int, storage: Storage) -> _Entries | None:
+    file = segment.files.get(FileKind.OFFSET_INDEX)
+    if file is None:
+        return None
+    try:
+        index = decode_offset_index(storage.read(file.path, limit=JAVA_MAX), segment.base_offset)
+    except OSError:
+        return None
+    if index.stop not in (Stop.END_OF_FILE, Stop.ZERO_PADDING) or not len(index.entries):
+        return None
+    positions = index.entries["position"].astype(np.int64)
+    return _Entries(index.offsets, positions) if positions[-1] < size else None
+
+
+def _are_batches(
+    segment: Segment, entries: _Entries, positions: Iterable[int], storage: Storage
+) -> bool:
+    """Whether a batch begins at each of them, and ends at the offset that the index says."""
+    with storage.open(_log(segment)) as file:
+        for position in positions:
+            file.seek(position)
+            header = file.read(_LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size)
+            if len(header) < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
+                return False
+            offset, _, _, magic = _HEADER.unpack_from(header)
+            if magic >= 2:
+                offset += _LAST_OFFSET_DELTA.unpack_from(header, _LAST_OFFSET_DELTA_AT)[0]
+            if offset != entries.offsets[np.searchsorted(entries.positions, position)]:
+                return False
+    return True
+
+
+def _walked_entries(segment: Segment, storage: Storage) -> _Entries:
+    """Every batch, as far as headers follow each other."""
+    offsets, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    with storage.open(_log(segment)) as file:
+        for batches in HeaderWalk(file, path=_log(segment)):
+            offsets.append(batches.last_offset.copy())
+            positions.append(batches.position.copy())
+    # Offsets that fall would mislead a search: up to there the largest so far is one that holds.
+    return _Entries(np.maximum.accumulate(np.concatenate(offsets)), np.concatenate(positions))
+
+
+def _log(segment: Segment) -> str:
+    return segment.files[FileKind.LOG].path
+
+
+def _largest_timestamp(segment: Segment, storage: Storage) -> int | None:
+    """By a time index that is whole, of a segment that is full; None if there is none such."""
+    file = segment.files.get(FileKind.TIME_INDEX)
+    if file is None:
+        return None
+    try:
+        index = decode_time_index(storage.read(file.path, limit=JAVA_MAX), segment.base_offset)
+    except OSError:
+        return None
+    if index.stop is not Stop.END_OF_FILE or not len(index.entries):
+        return None
+    return int(index.entries["timestamp"][-1])
