@@ -3,12 +3,16 @@
 No checksum is looked at: a restart after a crash may cut more (recovery.py).
 """
 
+import io
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 from kafka_format.log_file import LogFile
+
+OpenFile: TypeAlias = Callable[[str], BinaryIO]
 
 _ENTRY = struct.Struct(
     ">i"  # relative offset: last offset of the batch, less the base offset
@@ -30,13 +34,21 @@ class LogEnd(NamedTuple):
     """As in SegmentEnd: end_of_file, zeroed_tail, truncated_batch, corrupt_batch."""
 
 
+def open_unbuffered(path: str) -> BinaryIO:
+    return Path(path).open("rb", buffering=0)
+
+
 def read_log_end(
-    log: str | os.PathLike[str], base_offset: int, *, index: str | os.PathLike[str] | None = None
+    log: str | os.PathLike[str],
+    base_offset: int,
+    *,
+    index: str | os.PathLike[str] | None = None,
+    open_file: OpenFile = open_unbuffered,
 ) -> LogEnd:
     """The end of a segment. Raises OSError for a log that cannot be read."""
     path = os.fspath(log)
-    with open(log, "rb", buffering=0) as file:
-        entry = None if index is None else _last_entry(index)
+    with open_file(path) as file:
+        entry = None if index is None else _last_entry(os.fspath(index), open_file)
         if entry is not None:
             indexed = LogFile(file, path=path, start=entry.position)
             offset = _next_offset(indexed, base_offset + entry.relative_offset)
@@ -61,18 +73,19 @@ def _next_offset(log: LogFile, first_ends_in: int | None) -> int | None:
     return offset
 
 
-def _last_entry(index: str | os.PathLike[str]) -> _IndexEntry | None:
+def _last_entry(index: str, open_file: OpenFile) -> _IndexEntry | None:
     """The last slot of an index that holds anything: behind it are zeros, after a crash."""
     try:
-        file = Path(index).open("rb", buffering=0)  # noqa: SIM115
+        file = open_file(index)
     except OSError:
         return None
     with file:
-        low, high = 0, os.fstat(file.fileno()).st_size // _ENTRY.size
+        low, high = 0, file.seek(0, io.SEEK_END) // _ENTRY.size
         found = None
         while low < high:
             middle = (low + high) // 2
-            data = os.pread(file.fileno(), _ENTRY.size, middle * _ENTRY.size)
+            file.seek(middle * _ENTRY.size)
+            data = file.read(_ENTRY.size) or b""
             entry = _IndexEntry(*_ENTRY.unpack(data.ljust(_ENTRY.size, b"\0")))
             if entry.position > 0 and entry.relative_offset >= 0:
                 found, low = entry, middle + 1

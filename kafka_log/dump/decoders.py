@@ -87,7 +87,7 @@ def _coordinator_texts(
     if not schema.knows(version):
         raise _UnreadableError(f"Found an unknown record version {version} for {type_id} type")
     message = _part(schema, version, value, version, "value")
-    value_node = {"version": str(version), "data": _value_node(message)}
+    value_node = {"version": str(version), "data": coordinator_value_node(message)}
     return Decoded(key_text, _fast_json_text(value_node))
 
 
@@ -107,7 +107,7 @@ def _part(schema: Schema, version: int, data: Buffer, said: int, part: str) -> M
         ) from None
 
 
-def _value_node(message: Message) -> dict[str, Any]:
+def coordinator_value_node(message: Message) -> dict[str, Any]:
     node = message.to_json()
     is_classic_group = message.schema is group.GROUP_METADATA_VALUE
     if is_classic_group and node["protocolType"] == CONSUMER_PROTOCOL_TYPE:

@@ -36,6 +36,24 @@ class TableReader(Protocol):
 TABLES: dict[str, str] = {
     "records": "pipelines.tables.records:READER",
     "batches": "pipelines.tables.batches:READER",
+    **dict.fromkeys(
+        ("log_dirs", "partitions", "segments", "files"), "pipelines.tables.listing:READER"
+    ),
+    **dict.fromkeys(
+        (
+            *("offset_index", "time_index", "transaction_index"),
+            *("producer_snapshots", "leader_epochs", "checkpoints"),
+        ),
+        "pipelines.tables.side_files:READER",
+    ),
+    **dict.fromkeys(
+        (
+            *("consumer_offsets", "group_metadata", "transaction_state", "share_group_state"),
+            "cluster_metadata",
+        ),
+        "pipelines.tables.internal_topics:READER",
+    ),
+    "findings": "pipelines.tables.findings:READER",
 }
 """By table: the module and the name of its TableReader in it."""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_format import java_text
 from kafka_log.inventory import Problem, Trouble
-from kafka_log.log_end import read_log_end
+from kafka_log.log_end import open_unbuffered, read_log_end
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.strays import describe
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka_log.inventory import File, LogDir, Partition, Segment
-    from kafka_log.log_end import LogEnd
+    from kafka_log.log_end import LogEnd, OpenFile
 
 Row = dict[str, Any]
 
@@ -74,9 +74,12 @@ def bytes_to_read(task: PartitionTask) -> int:
     return min(last.size_in_bytes, _AROUND_LAST_ENTRY) if has_index else last.size_in_bytes
 
 
-def partition_rows(task: PartitionTask) -> Iterator[Row]:
+def partition_rows(
+    task: PartitionTask, *, open_file: OpenFile = open_unbuffered, log_end: bool = True
+) -> Iterator[Row]:
+    """Without `log_end`, no file is opened, and the end of the log is unknown."""
     partition = task.partition
-    end, problem = _log_end(partition)
+    end, problem = _log_end(partition, open_file) if log_end else (None, None)
     yield _partition_row(task.log_dir, partition, end)
     if problem is not None:
         yield problem_row(problem)
@@ -88,13 +91,14 @@ def partition_rows(task: PartitionTask) -> Iterator[Row]:
             yield file_row(file, partition)
 
 
-def _log_end(partition: Partition) -> tuple[LogEnd | None, Problem | None]:
+def _log_end(partition: Partition, open_file: OpenFile) -> tuple[LogEnd | None, Problem | None]:
     if not partition.segments or (log := partition.segments[-1].log) is None:
         return None, None
     last = partition.segments[-1]
     index = last.files.get(FileKind.OFFSET_INDEX)
     try:
-        return read_log_end(log.path, last.base_offset, index=index.path if index else None), None
+        path = index.path if index else None
+        return read_log_end(log.path, last.base_offset, index=path, open_file=open_file), None
     except OSError as error:
         return None, Problem(log.path, Trouble.UNREADABLE, error.strerror or str(error))
 

@@ -1,0 +1,105 @@
+"""The table findings: everything that is wrong, by the rules of kafka_log.checks.
+
+Every live file is read, the logs whole: with checksums, and with the records of Kafka's own topics
+decoded. What names and directories say is known when the query is planned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kafka_format.file_bytes import JAVA_MAX
+from kafka_log.checks import side_files as checks
+from kafka_log.checks.directories import directory_findings
+from kafka_log.checks.finding import About, Finding
+from kafka_log.checks.logs import check_log
+from kafka_log.inventory import CHECKPOINTS
+from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
+from pipelines.storage import Storage
+from pipelines.tables.rows import FileTask, batches_of_rows, packed, wants_everything
+from pipelines.tables.side_files import file_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from pipelines.options import Options
+    from pipelines.tables.rows import Row
+
+_LOGS = frozenset({FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT})
+
+
+class _Findings:
+    def plan(self, options: Options, storage: Storage) -> Sequence[tuple[Any, ...]]:
+        inventory = storage.scan()
+        known = tuple(
+            finding for finding in directory_findings(inventory) if _is_wanted(finding, options)
+        )
+        tasks = file_tasks(inventory, options, storage.given_paths())
+        files = packed(tasks, options, lambda task: task.file.size_in_bytes)
+        return [known, *files] if known else files
+
+    def read(self, split: tuple[Any, ...], options: Options) -> Iterator[pa.RecordBatch]:
+        """In any mode the same rows: damage is what this table is about."""
+        storage = Storage(options.paths)
+        yield from batches_of_rows(self._rows(split, storage), options)
+
+    def _rows(self, split: tuple[Any, ...], storage: Storage) -> Iterator[Row]:
+        for item in split:
+            found = (item,) if isinstance(item, Finding) else file_findings(item, storage)
+            for finding in found:
+                yield finding_row(finding)
+
+
+def _is_wanted(finding: Finding, options: Options) -> bool:
+    if finding.topic is None:
+        return wants_everything(options)
+    return options.includes(finding.topic, finding.partition)
+
+
+def finding_row(finding: Finding) -> Row:
+    return finding._asdict() | {
+        "severity": str(finding.severity),
+        "on_restart": finding.on_restart,
+    }
+
+
+def file_findings(task: FileTask, storage: Storage) -> Iterator[Finding]:
+    """What is wrong with one file."""
+    kind = task.file.name.kind
+    topic = CLUSTER_METADATA_TOPIC if kind is FileKind.BOOTSTRAP_CHECKPOINT else task.topic
+    about = About(task.file.path, topic, task.partition)
+    try:
+        if kind in _LOGS:
+            with storage.open(task.file.path) as log:
+                yield from check_log(log, about)
+        else:
+            yield from _small_file_findings(task, storage, about)
+    except OSError as error:
+        said = error.strerror or str(error)
+        yield Finding.of("DIR001", about, said, "a file that can be read")
+
+
+def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iterator[Finding]:
+    kind, base_offset = task.file.name.kind, task.file.offset or 0
+    if kind is FileKind.UNKNOWN or kind is FileKind.LOCK:
+        return
+    data = storage.read(about.path, limit=JAVA_MAX)
+    if kind in (FileKind.OFFSET_INDEX, FileKind.REMOTE_OFFSET_INDEX):
+        yield from checks.check_offset_index(data, base_offset, about).findings
+    elif kind in (FileKind.TIME_INDEX, FileKind.REMOTE_TIME_INDEX):
+        yield from checks.check_time_index(data, base_offset, about).findings
+    elif kind in (FileKind.TRANSACTION_INDEX, FileKind.REMOTE_TRANSACTION_INDEX):
+        yield from checks.check_transaction_index(data, about).findings
+    elif kind is FileKind.PRODUCER_SNAPSHOT:
+        yield from checks.check_producer_snapshot(data, about).findings
+    elif kind is FileKind.LEADER_EPOCH_CHECKPOINT:
+        yield from checks.check_leader_epochs(data, about).findings
+    elif kind in CHECKPOINTS:
+        yield from checks.check_offset_checkpoint(data, about).findings
+    else:
+        yield from checks.small_file_findings(kind, data, about)
+
+
+READER = _Findings()

@@ -1,0 +1,135 @@
+"""The tables of Kafka's own topics: the rows of `records`, with key and value decoded.
+
+Offsets and times of the options are those of the internal topic's log; `topics` and `partitions`
+choose commits by what they are for, and nothing in the other tables, whose rows are about groups,
+transactions or the cluster. Metadata snapshots are read beside the log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from kafka_format.coordinator_records import CoordinatorTopic
+from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, FileState
+from pipelines.arrow import merged
+from pipelines.log_ranges import LogRange
+from pipelines.options import Bounds, Mode
+from pipelines.splits import pack, plan_splits, wanted_partitions
+from pipelines.storage import Storage
+from pipelines.tables import decoded
+from pipelines.tables.records import read_records
+from pipelines.tables.rows import batches_of_rows
+from pipelines.tables.side_files import DamageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from pipelines.options import Options
+    from pipelines.splits import Split
+    from pipelines.tables.rows import Row
+
+_TOPICS = {
+    "consumer_offsets": CoordinatorTopic.CONSUMER_OFFSETS.value,
+    "group_metadata": CoordinatorTopic.CONSUMER_OFFSETS.value,
+    "transaction_state": CoordinatorTopic.TRANSACTION_STATE.value,
+    "share_group_state": CoordinatorTopic.SHARE_GROUP_STATE.value,
+    "cluster_metadata": CLUSTER_METADATA_TOPIC,
+}
+_LOG_COLUMNS = {
+    "partition": "log_partition",
+    "offset": "log_offset",
+    "timestamp_ms": "log_timestamp_ms",
+    "leader_epoch": "log_leader_epoch",
+    "producer_id": "log_producer_id",
+    "is_transactional": "is_transactional",
+    "segment": "segment",
+    "position": "position",
+    "key": "key",
+    "value": "value",
+    "control_type": "control_type",
+    "path": "path",
+}
+"""Columns of `records`, and what they are called where `offset` is a committed one."""
+
+
+class _InternalTopic:
+    def plan(self, options: Options, storage: Storage) -> list[Split]:
+        wanted = _of_records(options)
+        splits = plan_splits(wanted, storage, as_consumer=True)
+        if options.table == "cluster_metadata":
+            splits += pack(_snapshots(wanted, storage), options.max_split_bytes)
+        return splits
+
+    def read(self, split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+        return merged(batches_of_rows(_rows(split, options), options))
+
+
+READER = _InternalTopic()
+
+
+def _of_records(options: Options) -> Options:
+    """The query for the records behind the rows."""
+    return dataclasses.replace(
+        options,
+        table="records",
+        topics=(_TOPICS[options.table],),
+        partitions=None,
+        columns=tuple(_LOG_COLUMNS),
+        include_control=options.table == "cluster_metadata",
+        bounds=Bounds(segments=options.bounds.segments),
+    )
+
+
+def _snapshots(options: Options, storage: Storage) -> Iterator[LogRange]:
+    for partition in wanted_partitions(options, storage):
+        for file in partition.files:
+            name = file.name
+            if name.kind is FileKind.METADATA_SNAPSHOT and name.state is FileState.LIVE:
+                yield LogRange(
+                    path=file.path,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    segment=name.offset or 0,
+                    start=0,
+                    end=file.size_in_bytes,
+                )
+
+
+def _rows(split: Split, options: Options) -> Iterator[Row]:
+    decode = _DECODERS[options.table]
+    for batch in read_records(split, _of_records(options), Storage(options.paths)):
+        for record in batch.to_pylist():
+            content = decode(record)
+            if content is None or not _is_wanted(content, record, options):
+                continue
+            yield {_LOG_COLUMNS[name]: value for name, value in record.items()} | content
+
+
+def _is_wanted(content: Row, record: Row, options: Options) -> bool:
+    if content.get("damage") is not None and options.mode is not Mode.PERMISSIVE:
+        if options.mode is Mode.FAILFAST:
+            where = f"{record['path']}@{record['position']}, offset {record['offset']}"
+            raise DamageError(f"{where}: {content['damage']}")
+        return False
+    if options.table != "consumer_offsets":
+        return True
+    return options.includes(content.get("topic") or "", content.get("partition"))
+
+
+def _metadata(record: Row) -> dict[str, Any]:
+    is_snapshot = {"is_snapshot": record["path"].endswith(FileKind.METADATA_SNAPSHOT.value)}
+    if record["control_type"] is not None:
+        return is_snapshot | decoded.control_record(record["key"], record["value"])
+    return is_snapshot | decoded.metadata_record(record["value"])
+
+
+_DECODERS: dict[str, Callable[[Row], dict[str, Any] | None]] = {
+    "consumer_offsets": lambda record: decoded.consumer_offset(record["key"], record["value"]),
+    "group_metadata": lambda record: decoded.group_metadata(record["key"], record["value"]),
+    "transaction_state": lambda record: decoded.transaction_state(record["key"], record["value"]),
+    "share_group_state": lambda record: decoded.share_group_state(record["key"], record["value"]),
+    "cluster_metadata": _metadata,
+}
