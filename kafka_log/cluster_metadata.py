@@ -215,7 +215,7 @@ def _records(log: LogFile) -> Iterator[tuple[int, MetadataRecord]]:
     for batch in log.batches():
         batch.ensure_valid()
         if not isinstance(batch, LegacyBatch) and not batch.header.is_control:
-            for record in batch.records():
+            for record in batch.iter_records():
                 try:
                     if decode_frame(record.value or b"").api_key in _REPLAYED:
                         yield record.offset, decode_metadata_record(record.value)

@@ -118,7 +118,7 @@ class FileBatch:
         reader = cast("BinaryIO", self._records.reader())
         log = LogFile(reader, path=self._records.path, start=self.position, end=end)
         for batch in log.batches():
-            return batch.records()[0].offset
+            return next(iter(batch.iter_records())).offset
         raise TruncatedError(Location(self._records.path, self.position), "no batch", "a message")
 
     @property
