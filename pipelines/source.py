@@ -1,0 +1,128 @@
+"""The data source `kafka_files`: tables of Kafka log directories, for Spark and its SQL.
+
+    spark.read.format("kafka_files").option("table", "batches").load("/var/lib/kafka/data")
+
+    CREATE TEMPORARY VIEW orders USING kafka_files
+    OPTIONS (path '/var/lib/kafka/data', topics 'orders', isolationLevel 'read_committed')
+
+Options are those of pipelines.options, tables and columns those of pipelines.schema. A query is
+planned where Spark plans (files are listed, indexes and a few headers read), and read split by
+split by Spark's workers.
+
+Spark hands filters on only if `spark.sql.python.filterPushdown.enabled` is true, and refuses a
+reader that takes filters while it is not. Nothing tells a data source which it is, except for who
+asks: with pushdown another worker of pyspark does. So there are two readers, and where much would
+be read without filters, a hint.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from pipelines.options import parse_options
+from pipelines.pushdown import bounds_of
+from pipelines.schema import spark_schema
+from pipelines.storage import Storage
+from pipelines.tables import reader_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, MutableMapping
+
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+    from pipelines.options import Options
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+_MUCH = 1024**3
+
+
+class KafkaFiles(DataSource):
+    """`kafka_files`: a directory of Kafka's as tables. See the module."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._parsed = parse_options(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        return "kafka_files"
+
+    def schema(self) -> StructType:
+        return spark_schema(self._parsed.table, self._parsed.columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        del schema
+        if _takes_filters():
+            return _FilteringReader(self._parsed)
+        return _Reader(self._parsed)
+
+
+class _Reader(DataSourceReader):
+    """Picklable: it goes to the workers as it is."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def partitions(self) -> list[InputPartition]:
+        splits = reader_of(self.options.table).plan(self.options, Storage(self.options.paths))
+        self._hint(splits)
+        return [InputPartition(split) for split in splits]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if partition.value is None:  # what Spark makes of an empty list
+            return iter(())
+        batches = reader_of(self.options.table).read(partition.value, self.options)
+        names = list(self.options.columns)
+        return (batch.select(names) for batch in batches if batch.num_rows)
+
+    def _hint(self, splits: Iterable[Any]) -> None:
+        size = planned_bytes(splits)
+        if size >= _MUCH:
+            print(  # noqa: T201  # workers have no other voice
+                f"kafka_files: {size >> 20} MiB to read; filters do not prune files in this session"
+                f" unless {PUSHDOWN} is true",
+                file=sys.stderr,
+            )
+
+
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
+        """All go back: Spark checks every row, we only leave out what cannot hold one."""
+        bounds = bounds_of(self.options.table, filters)
+        self.options = replace(self.options, bounds=bounds)
+        return filters
+
+    def _hint(self, splits: Iterable[Any]) -> None:
+        """None needed."""
+
+
+def planned_bytes(splits: Iterable[Any]) -> int:
+    """Of log files, that these splits will read; 0 of tables that do not scan any."""
+    return sum(
+        each.size_in_bytes
+        for split in splits
+        if isinstance(split, tuple)
+        for each in split
+        if hasattr(each, "size_in_bytes")
+    )
+
+
+def _takes_filters() -> bool:
+    """Whether the worker that handles filters is the one that runs."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    return _PUSHDOWN_WORKER in sys.modules or getattr(spec, "name", None) == _PUSHDOWN_WORKER
+
+
+def register(spark: SparkSession) -> None:
+    """Make `kafka_files` known to a session, and let it hand filters on."""
+    spark.dataSource.register(KafkaFiles)
+    spark.conf.set(PUSHDOWN, "true")

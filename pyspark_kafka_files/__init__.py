@@ -1,0 +1,5 @@
+"""Lets Spark find `kafka_files` by name: it asks packages `pyspark_*` for `DefaultSource`."""
+
+from pipelines.source import KafkaFiles as DefaultSource
+
+__all__ = ["DefaultSource"]
