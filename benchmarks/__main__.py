@@ -1,8 +1,8 @@
 """make bench: ours against Apache Kafka's own classes.
 
-    python -m benchmarks [--megabytes 256] [--only TEXT] [--skip-dump] [--write]
+    python -m benchmarks [--megabytes 256] [--only TEXT] [--section NAME]… [--write]
 
-`--write` puts the tables into docs/performance.md, with machine and commit.
+`--write` puts the tables into docs/performance.md, each with machine and commit.
 """
 
 import argparse
@@ -10,32 +10,50 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from benchmarks import decode, dump
-from benchmarks.files import SHAPES, Segment, segment
+from benchmarks import append, decode, dump, recovery, replay
+from benchmarks.files import SHAPES, segment
 from tests.oracle import jars
 from tests.oracle.client import BENCHMARK_FLAGS, Oracle
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+SECTIONS = ("decode", "dump", "recovery", "replay", "append")
 
 
 def main() -> int:
     options = _parse()
-    lines: list[str] = []
     with Oracle(flags=BENCHMARK_FLAGS) as oracle:
-        shapes = [shape for shape in SHAPES if options.only in str(shape)]
         segments = []
-        for shape in shapes:
-            _talk(f"file: {shape}")
-            segments.append(segment(oracle, shape, raw_bytes=options.megabytes << 20))
-        lines += _shown(_decode_table(oracle, segments))
-    if not options.skip_dump:
-        lines += _shown(_dump_table(segments))
-    if options.write:
-        _write(lines, options.megabytes)
+        for shape in SHAPES:
+            if options.only in str(shape):
+                _talk(f"file: {shape}")
+                segments.append(segment(oracle, shape, raw_bytes=options.megabytes << 20))
+        sections: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
+            "decode": (
+                "Decode, warm process, checksums checked",
+                lambda: decode.table(oracle, segments),
+            ),
+            "dump": ("Dump, whole process, to /dev/null", lambda: dump.table(segments)),
+            "recovery": (
+                "Recovery of an unclean partition, warm process",
+                lambda: recovery.table(oracle, segments),
+            ),
+            "replay": (
+                "Replay of producers and transactions over headers",
+                lambda: replay.table(options.megabytes * 1024),
+            ),
+            "append": (
+                "Append as a leader, every record checked, to disk",
+                lambda: append.table(options.megabytes),
+            ),
+        }
+        for name in options.section or sections:
+            title, table = sections[name]
+            lines = _shown([f"### {title}", "", *_told(name, table())])
+            if options.write:
+                _write(name, [_setting(options.megabytes), "", *lines])
     return 0
 
 
@@ -43,54 +61,17 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--megabytes", type=int, default=256, help="of each file, uncompressed")
     parser.add_argument("--only", default="", help="shapes whose name holds this")
-    parser.add_argument("--skip-dump", action="store_true")
+    parser.add_argument(
+        "--section", action="append", choices=SECTIONS, help="one part (may be repeated)"
+    )
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     return parser.parse_args()
 
 
-def _decode_table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
-    yield "### Decode, warm process, checksums checked\n"
-    yield (
-        "| file | Java loop Mrec/s (MB/s) | columnar Mrec/s (MB/s) | ratio "
-        "| header walk Mbatch/s (GB/s) | rows Mrec/s |"
-    )
-    yield "|---|---|---|---|---|---|"
-    for one in segments:
-        _talk(f"decode: {one.shape}")
-        best = decode.compare(oracle, one)
-        batches = one.records / one.shape.records_per_batch
-        yield (
-            f"| {one.shape} | {_rate(one, best['java'])} | {_rate(one, best['columnar'])} "
-            f"| **{best['java'] / best['columnar']:.1f}** "
-            f"| {batches / best['walk'] / 1e6:.2f} ({one.size / best['walk'] / 1e9:.1f}) "
-            f"| {best['rows'] / 1e6:.2f} |"
-        )
-
-
-def _dump_table(segments: Iterable[Segment]) -> Iterator[str]:
-    yield "\n### Dump, whole process, to /dev/null\n"
-    yield (
-        "| file | mode | DumpLogSegments MB/s (Mrec/s) | ours, text | ratio | ours, JSON | ratio |"
-    )
-    yield "|---|---|---|---|---|---|---|"
-    for one in segments:
-        for mode in dump.MODES:
-            _talk(f"dump {mode}: {one.shape}")
-            best = dump.compare(one, mode)
-            theirs, text, json = best["original"], best["text"], best["json"]
-            yield (
-                f"| {one.shape} | {mode} | {_megabytes(one, theirs)} "
-                f"| {_megabytes(one, text)} | **{theirs / text:.1f}** "
-                f"| {_megabytes(one, json)} | **{theirs / json:.1f}** |"
-            )
-
-
-def _rate(one: Segment, seconds: float) -> str:
-    return f"{one.records / seconds / 1e6:.1f} ({one.size / seconds / 1e6:.0f})"
-
-
-def _megabytes(one: Segment, seconds: float) -> str:
-    return f"{one.size / seconds / 1e6:.0f} ({one.records / seconds / 1e6:.2f})"
+def _told(name: str, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        _talk(f"{name}: {number}")
+        yield line
 
 
 def _shown(lines: Iterable[str]) -> list[str]:
@@ -105,12 +86,13 @@ def _talk(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _write(lines: list[str], megabytes: int) -> None:
+def _write(section: str, lines: list[str]) -> None:
+    begin, end = f"<!-- bench {section}: begin -->", f"<!-- bench {section}: end -->"
     page = PAGE.read_text()
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    body = "\n".join([_setting(megabytes), "", *lines])
-    PAGE.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}")
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    body = "\n".join(lines)
+    PAGE.write_text(f"{before}{begin}\n{body}\n{end}{after}")
 
 
 def _setting(megabytes: int) -> str:

@@ -1,7 +1,7 @@
 """Decoding in a warm process: every record of a segment, its checksums checked."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from benchmarks.files import Segment
 from kafka_format.columnar.headers import HeaderWalk
@@ -62,3 +62,24 @@ def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
         times["walk"].append(header_walk(segment))
     rows = max(row_records_per_second(segment) for _ in range(ROUNDS))
     return {name: min(seconds) for name, seconds in times.items()} | {"rows": rows}
+
+
+def table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
+    yield (
+        "| file | Java loop Mrec/s (MB/s) | columnar Mrec/s (MB/s) | ratio "
+        "| header walk Mbatch/s (GB/s) | rows Mrec/s |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for one in segments:
+        best = compare(oracle, one)
+        batches = one.records / one.shape.records_per_batch
+        yield (
+            f"| {one.shape} | {_rate(one, best['java'])} | {_rate(one, best['columnar'])} "
+            f"| **{best['java'] / best['columnar']:.1f}** "
+            f"| {batches / best['walk'] / 1e6:.2f} ({one.size / best['walk'] / 1e9:.1f}) "
+            f"| {best['rows'] / 1e6:.2f} |"
+        )
+
+
+def _rate(one: Segment, seconds: float) -> str:
+    return f"{one.records / seconds / 1e6:.1f} ({one.size / seconds / 1e6:.0f})"

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 
 from benchmarks.files import Segment
 from tests.oracle.client import BENCHMARK_FLAGS, java_command
@@ -32,3 +33,23 @@ def compare(segment: Segment, mode: str) -> dict[str, float]:
         times["text"].append(_seconds(ours))
         times["json"].append(_seconds(json))
     return {name: min(seconds) for name, seconds in times.items()}
+
+
+def table(segments: Iterable[Segment]) -> Iterator[str]:
+    yield (
+        "| file | mode | DumpLogSegments MB/s (Mrec/s) | ours, text | ratio | ours, JSON | ratio |"
+    )
+    yield "|---|---|---|---|---|---|---|"
+    for one in segments:
+        for mode in MODES:
+            best = compare(one, mode)
+            theirs, text, json = best["original"], best["text"], best["json"]
+            yield (
+                f"| {one.shape} | {mode} | {_rate(one, theirs)} "
+                f"| {_rate(one, text)} | **{theirs / text:.1f}** "
+                f"| {_rate(one, json)} | **{theirs / json:.1f}** |"
+            )
+
+
+def _rate(one: Segment, seconds: float) -> str:
+    return f"{one.size / seconds / 1e6:.0f} ({one.records / seconds / 1e6:.2f})"

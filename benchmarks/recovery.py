@@ -1,26 +1,23 @@
 """A restart after a crash: every batch of a partition read and checked, its indexes made anew.
 
-    python -m benchmarks.recovery [--megabytes 1024] [--only TEXT]
-
 Kafka's loader (UnifiedLog.create, in a JVM that is warm) and ours, in turn, on the same directory:
 one segment with its indexes, no clean stop, recovery point 0. `plan` is ours without writing. CPU
 time of one thread is counted beside the clock's: machines are shared.
 """
 
-import argparse
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.files import SHAPES, Segment, segment
+from benchmarks.files import Segment
 from kafka_log.config import LogConfig
 from kafka_log.files import DiskFiles, Files
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.recovery import load_partition
-from tests.oracle.client import BENCHMARK_FLAGS, Oracle
+from tests.oracle.client import Oracle
 
 
 class Seconds(NamedTuple):
@@ -65,19 +62,11 @@ def _ours(files: Files) -> Seconds:
     return took
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.recovery", description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=1024)
-    parser.add_argument("--only", default="none, 1024 B", help="shapes whose name holds this")
-    options = parser.parse_args()
-    print("| file | Kafka MB/s (CPU) | ours MB/s (CPU) | ratio (CPU) | plan MB/s (CPU) |")
-    print("|---|---|---|---|---|")
-    with Oracle(flags=BENCHMARK_FLAGS) as oracle:
-        for shape in SHAPES:
-            if options.only in str(shape):
-                one = segment(oracle, shape, raw_bytes=options.megabytes << 20)
-                print(_line(one, compare(oracle, one)), flush=True)
-    return 0
+def table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
+    yield "| file | Kafka MB/s (CPU) | ours MB/s (CPU) | ratio (CPU) | plan MB/s (CPU) |"
+    yield "|---|---|---|---|---|"
+    for one in segments:
+        yield _line(one, compare(oracle, one))
 
 
 def _line(one: Segment, best: dict[str, Seconds]) -> str:
@@ -87,7 +76,3 @@ def _line(one: Segment, best: dict[str, Seconds]) -> str:
     kafka, ours = best["kafka"], best["ours"]
     ratio = f"{kafka.clock / ours.clock:.1f} ({kafka.cpu / ours.cpu:.1f})"
     return f"| {one.shape} | {rate('kafka')} | {rate('ours')} | **{ratio}** | {rate('plan')} |"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,7 +7,7 @@ import benchmarks.__main__ as bench
 from tests.oracle import jars
 
 
-def test_a_small_run_prints_both_tables_and_checks_the_record_counts(
+def test_a_small_run_prints_every_table_and_checks_the_record_counts(
     monkeypatch, tmp_path, capsys, oracle
 ):
     monkeypatch.setattr(jars, "cache_root", _cache_with_jars_but_own_files(tmp_path))
@@ -16,8 +16,10 @@ def test_a_small_run_prints_both_tables_and_checks_the_record_counts(
     assert bench.main() == 0
     lines = capsys.readouterr().out.splitlines()
     rows = [line for line in lines if line.startswith("| none, 100 B, 10 a batch")]
-    assert len(rows) == 4  # decode, and three modes of dump
-    assert all(re.search(r"\*\*\d+\.\d\*\*", row) for row in rows)
+    assert len(rows) == 5  # decode, three modes of dump, recovery
+    assert all(re.search(r"\*\*\d+\.\d", row) for row in rows)
+    assert len([line for line in lines if "idempotent" in line or "a marker" in line]) == 8
+    assert len([line for line in lines if "B values" in line]) == 9
 
 
 def _cache_with_jars_but_own_files(scratch):
