@@ -1,0 +1,179 @@
+"""Damage: marked in batches, left out of records, and what lies behind it is still read."""
+
+import struct
+
+import crc32c
+import pytest
+
+from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, TruncatedError
+from tests import golden
+from tests.pipelines.readers import read
+from tests.pipelines.segments import write_segment
+
+BATCHES = 40
+LOG = f"{0:020d}.log"
+
+
+@pytest.fixture
+def partition(tmp_path):
+    """Ten records a batch, forty batches."""
+    return tmp_path / "t-0", write_segment(tmp_path / "t-0", 0, 10 * BATCHES)
+
+
+def overwrite(directory, position, content):
+    with (directory / LOG).open("r+b") as file:
+        file.seek(position)
+        file.write(content)
+
+
+def offsets(rows):
+    return [row["offset"] for row in rows]
+
+
+def without(*batches):
+    return [at for at in range(10 * BATCHES) if at // 10 not in batches]
+
+
+def flip_a_value(directory, batch):
+    overwrite(directory, batch.position + batch.size - 5, b"\xff")
+
+
+SPLITS = pytest.mark.parametrize("size", ["1k", "8k", "128m"])
+
+
+@SPLITS
+def test_a_wrong_checksum_costs_the_records_of_its_batch_alone(partition, size):
+    directory, batches = partition
+    flip_a_value(directory, batches[7])
+    for mode in ("PERMISSIVE", "DROPMALFORMED"):
+        found = read(directory, mode=mode, maxSplitBytes=size, columns="offset")
+        assert offsets(found) == without(7)
+
+
+@SPLITS
+def test_a_wrong_checksum_is_marked_in_batches(partition, size):
+    directory, batches = partition
+    flip_a_value(directory, batches[7])
+    rows = read(directory, "batches", maxSplitBytes=size)
+    assert [row["position"] for row in rows] == [batch.position for batch in batches]
+    assert [row["is_valid"] for row in rows] == [number != 7 for number in range(BATCHES)]
+    at = batches[7].position + 17  # where the checksum stands
+    stored = struct.unpack(">I", (directory / LOG).read_bytes()[at : at + 4])[0]
+    marked = [row["damage"] for row in rows if row["damage"]]
+    assert len(marked) == 1
+    assert marked[0].startswith(
+        f"{directory}/{LOG}@{at}: found stored crc {stored:#010x}, expected"
+    )
+    assert rows[7]["crc"] == stored != rows[7]["computed_crc"]
+    kept = [row["position"] for row in read(directory, "batches", mode="DROPMALFORMED")]
+    assert kept == [each.position for each in batches if each != batches[7]]
+
+
+@pytest.mark.parametrize("table", ["records", "batches"])
+def test_failfast_fails_with_the_place(partition, table):
+    directory, batches = partition
+    flip_a_value(directory, batches[7])
+    with pytest.raises(CrcMismatchError, match=f"{LOG}@{batches[7].position + 17}: found stored"):
+        read(directory, table, mode="FAILFAST")
+
+
+@pytest.mark.parametrize("table", ["records", "batches"])
+def test_what_is_sound_does_not_fail_fast(partition, table):
+    directory, _ = partition
+    assert read(directory, table, mode="FAILFAST")
+
+
+def test_unverified_checksums_are_no_damage(partition):
+    directory, batches = partition
+    flip_a_value(directory, batches[7])
+    rows = read(directory, verifyChecksums="false", mode="FAILFAST", columns="offset")
+    assert offsets(rows) == [*range(10 * BATCHES)]
+    rows = read(directory, "batches", verifyChecksums="false", mode="FAILFAST")
+    assert {row["computed_crc"] for row in rows} == {None}
+    assert {row["is_valid"] for row in rows} == {None}
+
+
+@SPLITS
+@pytest.mark.parametrize(
+    ("length", "error"),
+    [(0, CorruptError), (-1, CorruptError), (2**31 - 1, TruncatedError), (60, FormatError)],
+)
+def test_a_lying_length_loses_its_batch_and_the_next_is_found(partition, length, error, size):
+    directory, batches = partition
+    overwrite(directory, batches[7].position + 8, struct.pack(">i", length))
+    assert offsets(read(directory, maxSplitBytes=size, columns="offset")) == without(7)
+    rows = read(directory, "batches", maxSplitBytes=size)
+    sound = [row for row in rows if row["damage"] is None]
+    expected = [each.position for each in batches if each != batches[7]]
+    assert [row["position"] for row in sound] == expected
+    damaged = [row for row in rows if row["damage"]]
+    assert damaged
+    assert all(f"{LOG}@" in row["damage"] for row in damaged)
+    assert batches[7].position <= min(row["position"] for row in damaged)
+    with pytest.raises(error):
+        read(directory, mode="FAILFAST", maxSplitBytes=size)
+
+
+@SPLITS
+def test_garbage_over_several_batches_loses_just_those(partition, size):
+    directory, batches = partition
+    start, end = batches[10].position + 20, batches[13].position + 3
+    overwrite(directory, start, (bytes(range(256)) * 100)[: end - start])
+    assert offsets(read(directory, maxSplitBytes=size, columns="offset")) == without(10, 11, 12, 13)
+
+
+@SPLITS
+def test_zeros_in_the_middle_lose_just_the_batches_they_cover(partition, size):
+    directory, batches = partition
+    overwrite(directory, batches[5].position, bytes(batches[7].position - batches[5].position))
+    assert offsets(read(directory, maxSplitBytes=size, columns="offset")) == without(5, 6)
+
+
+def test_a_torn_end_is_damage_and_zeros_behind_the_end_are_none(partition):
+    directory, batches = partition
+    log = directory / LOG
+    content = log.read_bytes()
+    log.write_bytes(content[:-7])
+    assert offsets(read(directory, columns="offset")) == without(BATCHES - 1)
+    last = read(directory, "batches")[-1]
+    assert last["position"] == batches[-1].position
+    assert last["base_offset"] is None
+    assert f"found {batches[-1].size - 7} bytes up to the end" in last["damage"]
+    with pytest.raises(TruncatedError):
+        read(directory, mode="FAILFAST")
+    log.write_bytes(content + bytes(5000))
+    assert offsets(read(directory, mode="FAILFAST", columns="offset")) == without()
+    assert len(read(directory, "batches", mode="FAILFAST")) == BATCHES
+
+
+def test_a_record_that_contradicts_its_batch_is_damage_where_the_checksum_agrees(partition):
+    directory, batches = partition
+    batch = batches[3]
+    content = bytearray((directory / LOG).read_bytes())
+    content[batch.position + 61] = 0x7F  # the length of its first record
+    covered = bytes(content[batch.position + 21 : batch.position + batch.size])
+    content[batch.position + 17 : batch.position + 21] = struct.pack(">I", crc32c.crc32c(covered))
+    (directory / LOG).write_bytes(content)
+    assert offsets(read(directory, columns="offset")) == without(3)
+    assert {row["is_valid"] for row in read(directory, "batches")} == {True}
+    with pytest.raises(FormatError):
+        read(directory, mode="FAILFAST")
+
+
+def test_legacy_messages_behind_damage_are_found_by_their_own_checksum(tmp_path):
+    root = golden.unpack("legacy-2.8.2", tmp_path)
+    log = root / "data" / "magic-1-0" / LOG
+    before = [row["offset"] for row in read(log, columns="offset")]
+    content = bytearray(log.read_bytes())
+    content[8:12] = struct.pack(">i", 5)
+    log.write_bytes(content)
+    assert [row["offset"] for row in read(log, columns="offset")] == before[1:]
+
+
+@pytest.mark.parametrize("bit", range(8 * 8, 61 * 8, 5))
+def test_any_flipped_bit_of_a_header_leaves_all_other_batches(partition, bit):
+    directory, batches = partition
+    at = batches[4].position + bit // 8
+    byte = (directory / LOG).read_bytes()[at] ^ 0x80 >> bit % 8
+    overwrite(directory, at, bytes([byte]))
+    assert set(without(4)) <= set(offsets(read(directory, columns="offset")))
