@@ -37,7 +37,7 @@ class _Findings:
             finding for finding in directory_findings(inventory) if _is_wanted(finding, options)
         )
         tasks = file_tasks(inventory, options, storage.given_paths())
-        files = packed(tasks, options, lambda task: task.file.size_in_bytes)
+        files = packed(tasks, options, lambda task: task.size_in_bytes)
         return [known, *files] if known else files
 
     def read(self, split: tuple[Any, ...], options: Options) -> Iterator[pa.RecordBatch]:

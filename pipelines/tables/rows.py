@@ -34,6 +34,10 @@ class FileTask(NamedTuple):
     partition: int | None = None
     log_dir: str | None = None
 
+    @property
+    def size_in_bytes(self) -> int:
+        return self.file.size_in_bytes
+
 
 def packed(
     items: Iterable[_Item], options: Options, size_of: Callable[[_Item], int]
@@ -54,8 +58,9 @@ def packed(
 def wants_everything(options: Options) -> bool:
     """Whether files of no partition are wanted, too."""
     bounds = options.bounds
-    narrowed = (options.partitions, bounds.topics, bounds.partitions)
-    return not options.topics and all(each is None for each in narrowed)
+    narrowed = [each for each in (bounds.topics, bounds.partitions) if each is not None]
+    is_chosen = bool(options.topics) or options.partitions is not None
+    return not is_chosen and all(None in each for each in narrowed)
 
 
 def wants(partition: Partition, options: Options) -> bool:

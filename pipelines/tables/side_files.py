@@ -75,7 +75,7 @@ class _SideFiles:
             for task in file_tasks(storage.scan(), options, storage.given_paths())
             if task.file.name.kind in kinds
         ]
-        return packed(tasks, options, lambda task: task.file.size_in_bytes)
+        return packed(tasks, options, lambda task: task.size_in_bytes)
 
     def read(self, split: tuple[FileTask, ...], options: Options) -> Iterator[pa.RecordBatch]:
         storage = Storage(options.paths)
