@@ -73,7 +73,7 @@ def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[dict[
 def _partition_rows(
     log_dir: LogDir, selection: options.Selection, arguments: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
-    from pipelines.engine import Failure, progress_bar, run
+    from pipelines.engine import EngineError, Failure, progress_bar, run
     from pipelines.tables.inventory import PartitionTask, bytes_to_read, partition_rows
 
     tasks = [
@@ -81,18 +81,21 @@ def _partition_rows(
         for partition in log_dir.partitions
         if selection.includes(partition.topic, partition.partition)
     ]
-    for row in run(
-        tasks,
-        partition_rows,
-        engine=arguments.engine,
-        bytes_of=bytes_to_read,
-        on_progress=None if arguments.quiet else progress_bar("reading"),
-    ):
-        if isinstance(row, Failure):
-            path = row.task.partition.path
-            yield {"kind": "problem", "path": path, "trouble": "unreadable", "message": row.message}
-        else:
-            yield row
+    try:
+        for row in run(
+            tasks,
+            partition_rows,
+            engine=arguments.engine,
+            bytes_of=bytes_to_read,
+            on_progress=None if arguments.quiet else progress_bar("reading"),
+        ):
+            if isinstance(row, Failure):
+                path, said = row.task.partition.path, row.message
+                yield {"kind": "problem", "path": path, "trouble": "unreadable", "message": said}
+            else:
+                yield row
+    except EngineError as error:
+        raise options.CannotRunError(str(error)) from error
 
 
 class _Output:

@@ -31,6 +31,10 @@ class UsageError(Exception):
     """What the user asked for makes no sense."""
 
 
+class CannotRunError(Exception):
+    """What was asked for makes sense, but not on this machine."""
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line instead of ending the process."""
 
@@ -65,6 +69,9 @@ def run(
     except UsageError as error:
         sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
         return USAGE
+    except CannotRunError as error:
+        sys.stderr.write(f"{parser.prog}: {error}\n")
+        return COULD_NOT_RUN
     except BrokenPipeError:
         # Whoever read has seen enough; what Python would still flush at its end goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -228,20 +235,11 @@ def add_engine(parser: Parser) -> None:
     """`engine`: for `pipelines.engine.run`"""
     parser.add_argument(
         "--engine",
-        type=_engine,
+        choices=("auto", "local", "spark"),
         default="auto",
         metavar="auto|local|spark",
-        help="where to work: in this machine's processes (local, auto); spark comes later",
+        help="where to work: in processes of this machine, on Spark, or as the size demands",
     )
-
-
-def _engine(text: str) -> str:
-    """Refused here, before anything is read."""
-    if text == "spark":
-        raise argparse.ArgumentTypeError("spark comes with a later version; use local, or auto")
-    if text not in ("auto", "local"):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected auto, local or spark")
-    return text
 
 
 def add_kafka_version(parser: Parser) -> None:

@@ -64,6 +64,10 @@ class Rewriting:
         from pipelines.partition_tasks import destination
 
         mode = options.mode(arguments)
+        if mode is options.Mode.IN_PLACE and arguments.engine == "spark":
+            raise options.UsageError(
+                "--in-place stays on one machine (Spark may run a task twice): use --engine local"
+            )
         done = Done(failures=found.unreadable)
         in_place = mode is options.Mode.IN_PLACE
         try:
@@ -125,21 +129,21 @@ def answers(
     from pipelines.engine import EngineError, Failure, progress_bar, run
 
     try:
-        rows = run(
+        for row in run(
             tasks,
             function,
             engine=arguments.engine,
             bytes_of=lambda task: task.size_in_bytes,
             on_progress=None if arguments.quiet else progress_bar(verb),
-        )
+            repeatable=not any(task.in_place for task in tasks),
+        ):
+            if isinstance(row, Failure):
+                done.failures += 1
+                sys.stderr.write(f"{row.task.path}: {row.message}\n{row.details}")
+            else:
+                yield row
     except EngineError as error:
-        raise options.UsageError(str(error)) from error
-    for row in rows:
-        if isinstance(row, Failure):
-            done.failures += 1
-            sys.stderr.write(f"{row.task.path}: {row.message}\n{row.details}")
-        else:
-            yield row
+        raise options.CannotRunError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

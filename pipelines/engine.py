@@ -5,11 +5,12 @@ A job is a list of tasks (picklable values) and a function over each (a module's
 
     small input     one after another, in this process
     large input     a few processes, each given a task at a time (processes.py)
+    still larger    Spark, where there is one (spark_tasks.py); always under spark-submit
 
-Rows come in the order of the tasks, either way. A task that fails gives a `Failure` in the place of
+Rows come in the order of the tasks, each way. A task that fails gives a `Failure` in the place of
 its rows, and the others go on; so does one whose process was killed. Ctrl-C ends all of them.
 
-Spark is the third way, and comes with a later version. Nothing here imports it.
+Spark is imported when it is used, not before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TextIO
 
+    from pyspark import SparkContext
+
     from pipelines.processes import Answer
 
 Task = TypeVar("Task")
@@ -34,6 +37,8 @@ Engine = Literal["auto", "local", "spark"]
 ENGINES: tuple[Engine, ...] = ("auto", "local", "spark")
 SMALL_INPUT = 64 * 1024 * 1024
 """Bytes that one process reads before others would have started."""
+LARGE_INPUT = 1024 * 1024 * 1024
+"""Bytes from which on `auto` means Spark: its start takes as long as reading them."""
 
 _WIPE = "\r\033[K"
 
@@ -61,21 +66,47 @@ def run(
     bytes_of: Callable[[Task], int] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     processes: int | None = None,
+    repeatable: bool = True,
 ) -> Iterator[Row | Failure[Task]]:
-    """The rows of every task, in order. Raises EngineError at once, not with the first row.
+    """The rows of every task, in order. Raises EngineError: at once, if there is no such engine.
 
     `bytes_of` tells what a task will read: it decides whether more processes pay, and is the
     measure of progress (else a task is). `on_progress` is told how much is done, and of how much.
-    `processes` says how many, whatever the size.
+    `processes` says how many of this machine, whatever the size. Tasks that are not `repeatable`
+    stay on this machine: Spark may run a task again, or twice at once.
     """
-    if engine == "spark":
-        raise EngineError("--engine spark comes with a later version; use local, or auto")
     todo = list(tasks)
     sizes = [bytes_of(task) if bytes_of else 1 for task in todo]
+    if engine == "spark" and not repeatable:
+        raise EngineError("Spark may run a task twice, and this must not be: use --engine local")
+    if repeatable and (engine == "spark" or processes is None):
+        known = sum(sizes) if bytes_of else 0
+        context = _spark_context(engine, known if len(todo) > 1 else 0)
+        if context is not None:
+            from pipelines.spark_tasks import answers as on_spark
+
+            return _rows(todo, on_spark(context, todo, function, sizes, on_progress), sizes, None)
     enough = processes or (available_processors() if bytes_of and sum(sizes) > SMALL_INPUT else 1)
     count = min(len(todo), enough)
     answers = _one_by_one(todo, function) if count <= 1 else _several(todo, function, count)
     return _rows(todo, answers, sizes, on_progress)
+
+
+def _spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
+    """Spark, if it is to be used. EngineError where it must be and cannot."""
+    if engine == "local":
+        return None
+    from pipelines.session import SparkUnavailableError, is_submitted, session
+
+    must = engine == "spark" or is_submitted()
+    if not must and total_bytes < LARGE_INPUT:
+        return None
+    try:
+        return session().sparkContext
+    except SparkUnavailableError as error:
+        if must:
+            raise EngineError(f"--engine spark: {error}") from error
+        return None
 
 
 def available_processors() -> int:

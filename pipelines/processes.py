@@ -53,7 +53,7 @@ def answer(number: int, task: Any, function: Function) -> Answer:
     except OSError as error:
         return Answer(number, rows, (os_error_text(error), ""))
     except Exception as error:  # noqa: BLE001  # one task must not end the others
-        return Answer(number, rows, (_unforeseen(error), traceback.format_exc()))
+        return Answer(number, rows, (unforeseen(error), traceback.format_exc()))
     return Answer(number, rows)
 
 
@@ -63,7 +63,7 @@ def os_error_text(error: OSError) -> str:
     return f"{error.filename}: {said}" if error.filename else said
 
 
-def _unforeseen(error: Exception) -> str:
+def unforeseen(error: Exception) -> str:
     return f"internal error: {type(error).__name__}: {error}"
 
 
@@ -191,5 +191,5 @@ def _send(pipe: Connection[Any, Any], answered: Answer) -> None:
     try:
         pipe.send(answered)
     except (TypeError, AttributeError, pickle.PicklingError) as error:  # a row no pipe can carry
-        failure = (_unforeseen(error), traceback.format_exc())
+        failure = (unforeseen(error), traceback.format_exc())
         pipe.send(Answer(answered.number, [], failure))

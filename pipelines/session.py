@@ -37,6 +37,8 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
+    # What fails is told by the job; Spark's warnings would drown it.
+    "spark.log.level": "ERROR",
 }
 """For a session that is not spark-submit's."""
 _GATEWAY = "PYSPARK_GATEWAY_PORT"

@@ -204,7 +204,7 @@ def test_a_log_that_vanishes_before_its_end_is_read_keeps_its_row(tmp_path, caps
     [
         ((), "no PATH given"),
         (("x", "--file"), "unknown argument --file: did you mean --files?"),
-        (("x", "--engine", "spark"), "argument --engine: spark comes with a later version"),
+        (("x", "--engine", "flink"), "argument --engine: invalid choice: 'flink'"),
     ],
 )
 def test_usage_ends_with_2(words, message, capsys, tmp_path, monkeypatch):

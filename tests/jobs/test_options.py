@@ -44,7 +44,7 @@ def test_words_and_paths_may_be_mixed():
         (("x", "--now", "noon"), "'noon': expected epoch milliseconds or a time such as"),
         (("x", "--dry-run", "--in-place"), "argument --in-place: not allowed with argument --dry"),
         (("x", "--output", "o", "--in-place"), "not allowed with argument --output"),
-        (("x", "--engine", "flink"), "argument --engine: 'flink': expected auto, local or"),
+        (("x", "--engine", "flink"), "argument --engine: invalid choice: 'flink'"),
         (("x", "--kafka-version", "2.8"), "argument --kafka-version: '2.8': known here: 4.3"),
     ],
 )

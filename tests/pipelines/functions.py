@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from kafka_format.errors import CorruptError, Location
 from kafka_log.errors import LogLoadError
+from kafka_log.output import whole_partition
 
 
 def double(task: int) -> list[int]:
@@ -50,3 +51,17 @@ def sleeps(task: str) -> list[str]:
         file.write(str(os.getpid()))
     time.sleep(60)
     return [task]
+
+
+def writes_twice(task: tuple[str, str, str]) -> list[str]:
+    """Begins to write a partition; the first attempt is killed in the midst of it."""
+    marker, target, scratch = task
+    with whole_partition(target, scratch) as attempt:
+        (attempt / "00000000000000000000.log").write_bytes(b"a")
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            (attempt / "00000000000000000000.index").write_bytes(b"b")
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return [target]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import engine
-from pipelines.engine import EngineError, Failure, progress_bar, run
+from pipelines.engine import Failure, progress_bar, run
 from tests.pipelines import functions
 
 ROOT = Path(__file__).parents[2]
@@ -92,11 +92,6 @@ def test_a_row_that_no_pipe_can_carry_is_that_tasks_failure():
 
 def test_partial_functions_travel_too():
     assert [*run([2, 3], partial(functions.plus, 10), processes=2)] == [12, 13]
-
-
-def test_spark_is_refused_before_any_work():
-    with pytest.raises(EngineError, match="later version"):
-        run([1], functions.double, engine="spark")
 
 
 def test_progress_counts_bytes_up_to_all_of_them():

@@ -1,0 +1,313 @@
+"""On Spark: the same rows in the same order, the same bytes, failures in their place."""
+
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+import sys
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from jobs import cli
+from kafka_log.files import DiskFiles
+from kafka_log.scan import scan
+from kafka_log.settings import read_settings
+from pipelines import engine, session, spark_tasks
+from pipelines.engine import EngineError, Failure, run
+from pipelines.partition_tasks import Destination, destination, partition_tasks
+from pipelines.recovery import RecoverPartition
+from tests import golden
+from tests.kafka_log.driver import Session
+from tests.kafka_log.workload import draw_workload
+from tests.pipelines import functions
+
+ROOT = Path(__file__).parents[2]
+NOW = 1_794_820_000_000
+
+# ------------------------------------------------------------------------------- rows of tasks
+
+
+def test_rows_come_in_the_order_of_the_tasks_from_other_processes(spark):
+    rows = [*run([0, 1, 2, 3], functions.slow_first, engine="spark")]
+    assert [task for task, _ in rows] == [0, 1, 2, 3]
+    here = {pid for _, pid in run([0], functions.slow_first, engine="local")}
+    assert not here & {pid for _, pid in rows}
+
+
+def test_a_task_that_fails_says_so_in_its_place_and_the_others_go_on(spark):
+    tasks = ["fine", "corrupt", "unloadable", "gone", "bug", "last"]
+    rows = [*run(tasks, functions.fails, engine="spark")]
+    failures = [row for row in rows if isinstance(row, Failure)]
+    assert [(failure.task, failure.message) for failure in failures] == [
+        ("corrupt", "t-0/5.log@7: found magic 9, expected 0, 1 or 2"),
+        ("unloadable", "two directories of t-0"),
+        ("gone", "/nowhere/at-all: No such file or directory"),
+        ("bug", "internal error: KeyError: 'surprise'"),
+    ]
+    assert rows[:4] == ["fine: begun", "fine: done", "corrupt: begun", failures[0]]
+    assert rows[-2:] == ["last: begun", "last: done"]
+    assert "Traceback" in failures[3].details
+
+
+def test_a_task_that_takes_its_worker_along_every_time_fails_alone(spark):
+    rows = [*run(["a", "killed", "b"], functions.fails, engine="spark")]
+    assert rows == [
+        "a: begun",
+        "a: done",
+        Failure(
+            task="killed",
+            message="Spark gave it up: Python worker exited unexpectedly (crashed)",
+        ),
+        "b: begun",
+        "b: done",
+    ]
+
+
+def test_a_row_that_cannot_be_pickled_is_that_tasks_failure(spark):
+    first, second = run([1, 2], functions.unpicklable, engine="spark")
+    assert isinstance(first, Failure)
+    assert isinstance(second, Failure)
+    assert first.message.startswith("internal error: ")
+
+
+def test_no_tasks_give_no_rows(spark):
+    assert [*run([], functions.double, engine="spark")] == []
+
+
+def test_partial_functions_travel_and_progress_ends_with_all(spark):
+    told = []
+    tasks = list(range(50))
+    rows = run(
+        tasks,
+        partial(functions.plus, 10),
+        engine="spark",
+        on_progress=lambda *now: told.append(now),
+    )
+    assert list(rows) == list(range(10, 60))
+    done, total = told[-1]
+    assert done == total == spark.sparkContext.defaultParallelism * 4
+    assert all(before <= after for before, after in pairwise(told))
+
+
+def test_what_workers_cannot_load_is_said_once(spark, monkeypatch, tmp_path):
+    (tmp_path / "only_here.py").write_text("def nothing(task):\n    return []\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import only_here
+
+    with pytest.raises(EngineError, match=r"cannot run this: .*No module named 'only_here'"):
+        list(run([1, 2, 3], only_here.nothing, engine="spark"))
+
+
+# ----------------------------------------------------------------------------------- slices
+
+
+def test_a_slice_has_neighbours_of_about_equal_work_and_the_largest_begins():
+    numbered = [(number, f"t{number}") for number in range(10)]
+    sizes = [0, 0, 0, 0, 0, 900 * 1024 * 1024, 0, 0, 0, 0]
+    found = spark_tasks.slices(numbered, sizes, cores=1)
+    assert [number for number, _ in found[0]] == [5]
+    assert [number for each in sorted(found) for number, _ in each] == list(range(10))
+    assert len(found) <= 4
+
+
+def test_few_tasks_have_a_slice_each():
+    found = spark_tasks.slices([(0, "a"), (1, "b"), (2, "c")], [5, 5, 5], cores=2)
+    assert sorted(found) == [[(0, "a")], [(1, "b")], [(2, "c")]]
+
+
+# ------------------------------------------------------------------------- which engine it is
+
+
+@pytest.fixture
+def spark_is_asked(monkeypatch):
+    asked = []
+
+    def refuse(*_, **__):
+        asked.append(True)
+        raise session.SparkUnavailableError("no Java was found")
+
+    monkeypatch.setattr(session, "session", refuse)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("tasks", "size", "expected"),
+    [
+        ([1, 2], 2**29 - 1, False),
+        ([1, 2], 2**29, True),  # together one gigabyte
+        ([1], 2**40, False),  # nothing to share out
+    ],
+)
+def test_auto_means_spark_from_a_gigabyte_on_where_it_can_be_had(
+    spark_is_asked, monkeypatch, tasks, size, expected
+):
+    monkeypatch.setattr(engine, "available_processors", lambda: 1)
+    rows = [*run(tasks, functions.double, bytes_of=lambda _: size)]
+    assert rows == [number for task in tasks for number in (task, 2 * task)]
+    assert bool(spark_is_asked) == expected
+
+
+def test_under_spark_submit_it_is_spark_whatever_the_size(spark_is_asked, monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    with pytest.raises(EngineError, match="no Java was found"):
+        run([1, 2], functions.double)
+    assert [*run([1], functions.double, engine="local")] == [1, 2]
+
+
+def test_what_must_not_be_done_twice_stays_here(spark_is_asked, monkeypatch):
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert [*run([1], functions.double, repeatable=False)] == [1, 2]
+    with pytest.raises(EngineError, match="may run a task twice"):
+        run([1], functions.double, engine="spark", repeatable=False)
+    assert not spark_is_asked
+
+
+def test_without_spark_a_verb_could_not_run(spark_is_asked, capsys):
+    (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
+    for verb in ("list", "offsets", "recover", "retain"):
+        assert cli.main([verb, str(log_dir), "--engine", "spark"]) == 3
+        said = capsys.readouterr().err
+        assert said == f"kafka-forensics {verb}: --engine spark: no Java was found\n"
+
+
+def test_in_place_on_spark_is_refused_as_usage(capsys, tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    assert cli.main(["recover", str(tmp_path), "--in-place", "--engine", "spark"]) == 2
+    assert "--in-place stays on one machine" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------ the verbs, and bytes
+
+
+def seeded(folder):
+    """Logs that lived through seeded sessions and ended in a crash, each with its log cut."""
+    rng = random.Random(5)
+    for number in range(6):
+        directory = folder / f"seeded-{number}"
+        directory.mkdir(parents=True)
+        arguments = draw_workload(number).sessions[0] | {"close": "crash"}
+        lived = Session(
+            DiskFiles(directory), {"log_start_offset": 0, "recovery_point": 0} | arguments
+        )
+        for step in arguments["steps"]:
+            lived.try_step(step)
+        lived.close("crash")
+        last = max(directory.glob("*.log"))
+        data = last.read_bytes()
+        last.write_bytes(data[: rng.randint(0, len(data))])
+    return folder
+
+
+@pytest.fixture(scope="module", params=["seeded", "cleaner-4.3.1", "legacy-2.8.2", "unclean-4.3.1"])
+def log_dirs(request, tmp_path_factory):
+    if request.param == "seeded":
+        return [seeded(tmp_path_factory.mktemp("seeded") / "data")]
+    return golden.log_dirs(golden.shared(request.param))
+
+
+def tree(directory):
+    return {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file()
+        else None
+        for path in sorted(directory.rglob("*"))
+    }
+
+
+def verb(capsys, name, log_dirs, how, *more):
+    words = [name, *map(str, log_dirs), "--engine", how, "--format", "json", "--quiet", *more]
+    code = cli.main(words if name == "list" else [*words, "--now", str(NOW)])
+    captured = capsys.readouterr()
+    return code, [json.loads(line) for line in captured.out.splitlines()], captured.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("list", "--segments", "--files"), ("offsets", "--replay"), ("retain",), ("recover",)],
+    ids=lambda words: words[0],
+)
+def test_every_verb_gives_the_rows_of_this_process(spark, capsys, log_dirs, words):
+    here = verb(capsys, words[0], log_dirs, "local", *words[1:])
+    assert verb(capsys, words[0], log_dirs, "spark", *words[1:]) == here
+    assert here[1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("recover", "--clean-shutdown", "no"), ("retain", "--set", "retention.bytes=1")],
+    ids=lambda words: words[0],
+)
+def test_every_output_has_the_bytes_of_this_process(spark, capsys, log_dirs, tmp_path, words):
+    name, *more = words
+    told = {
+        how: verb(capsys, name, log_dirs, how, *more, "--output", str(tmp_path / how))
+        for how in ("local", "spark")
+    }
+    assert told["spark"] == told["local"]
+    assert tree(tmp_path / "spark") == tree(tmp_path / "local")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["local", "spark"]
+
+
+# -------------------------------------------------------------------------- more than one attempt
+
+
+def test_a_killed_attempt_is_run_again_and_leaves_nothing(spark, tmp_path):
+    out = tmp_path / "out"
+    with destination([], [], output=str(out), in_place=False) as place:
+        whole = place.scratch / "whole"
+        task = (str(tmp_path / "marker"), str(whole / "orders-0"), str(place.scratch))
+        rows = [*run([task], functions.writes_twice, engine="spark")]
+        assert rows == [str(whole / "orders-0")]
+        assert (tmp_path / "marker").exists()
+        assert len(list(place.scratch.iterdir())) == 2  # and what the killed one left
+    (tmp_path / "marker").unlink()
+    assert tree(tmp_path) == {
+        "out": None,
+        "out/orders-0": None,
+        "out/orders-0/00000000000000000000.index": hashlib.sha256(b"b").hexdigest(),
+        "out/orders-0/00000000000000000000.log": hashlib.sha256(b"a").hexdigest(),
+    }
+
+
+@pytest.mark.parametrize("name", ["recover", "retain"])
+def test_a_task_that_runs_twice_at_once_writes_once(tmp_path, name):
+    from pipelines.retention import retain_partition
+
+    function = RecoverPartition() if name == "recover" else retain_partition
+    (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
+    tasks = partition_tasks(scan([log_dir]), read_settings(), now_ms=NOW)
+    for copy in ("once", "twice"):
+        (tmp_path / copy / "whole").mkdir(parents=True)
+        place = Destination(
+            copies={str(log_dir): tmp_path / copy / "whole"}, scratch=tmp_path / copy
+        )
+        placed = [place.place(task) for task in tasks]
+        both = placed if copy == "once" else [task for task in placed for _ in range(2)]
+        rows = [*run(both, function, processes=1 if copy == "once" else 2)]
+        assert not any(isinstance(row, Failure) for row in rows)
+    assert tree(tmp_path / "twice") == tree(tmp_path / "once")
+    assert len(list((tmp_path / "once" / "whole").iterdir())) > 5
+
+
+# ---------------------------------------------------------------------------- as a command line
+
+
+def test_a_job_of_its_own_starts_spark_and_stdout_is_data_alone(capsys, tmp_path):
+    (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
+    words = [str(log_dir), "--topic", "t*", "--format", "json", "--now", str(NOW)]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", "offsets", *words, "--engine", "spark"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == cli.main(["offsets", *words, "--engine", "local"]), done.stderr
+    assert done.stdout == capsys.readouterr().out
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []  # no metastore, no warehouse
+    shutil.rmtree(tmp_path)
