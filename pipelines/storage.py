@@ -107,6 +107,10 @@ class Storage:
 
     def given_paths(self) -> frozenset[str]:
         """Paths as they stand in an inventory, for those who ask whether one was named."""
+        return self._given_paths
+
+    @cached_property
+    def _given_paths(self) -> frozenset[str]:
         local = {each for path in self.paths if not _is_remote(path) for each in _expand(path)}
         remote = {
             each

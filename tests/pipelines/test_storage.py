@@ -1,0 +1,176 @@
+"""Log directories elsewhere: several, globs, single partitions and files, and a bucket of S3."""
+
+import io
+import logging
+import pickle
+import shutil
+
+import pytest
+
+from pipelines.options import OptionsError
+from pipelines.storage import Storage, StorageError
+from tests import golden
+from tests.pipelines.readers import read
+from tests.pipelines.segments import write_segment
+
+PACK = "cleaner-4.3.1"
+
+
+def places(rows):
+    return sorted((row["topic"], row["partition"], row["offset"]) for row in rows)
+
+
+def received(name, isolation="read_uncommitted"):
+    return places(
+        row for row in golden.expected(name) if "offset" in row and row["isolation"] == isolation
+    )
+
+
+def consumable(rows):
+    return places(row for row in rows if row["topic"] != "__cluster_metadata")
+
+
+# ------------------------------------------------------------------------------- local
+
+
+@pytest.mark.parametrize("pattern", ["data-*", "data-[12]", "data-1,data-2"])
+def test_several_log_dirs_by_glob_or_by_name(pattern):
+    root = golden.shared(PACK)
+    path = ",".join(f"{root}/{each}" for each in pattern.split(",")) if "," in pattern else None
+    assert consumable(read(path or f"{root}/{pattern}")) == received(PACK)
+
+
+def test_a_partition_and_a_file_are_read_by_themselves():
+    root = golden.shared("unclean-3.9.1") / "data"
+    rows = [row for row in received("unclean-3.9.1") if row[0] == "rolled"]
+    assert places(read(root / "rolled-0")) == rows
+    assert places(read(f"{root}/rolled-0/")) == rows
+    log = root / "rolled-0" / f"{12:020d}.log"
+    assert places(read(log)) == [row for row in rows if 12 <= row[2] < 18]
+    assert places(read(f"file://{log}")) == places(read(log))
+
+
+def test_directories_to_be_deleted_are_read_only_when_named():
+    root = golden.shared(PACK)
+    [moved] = root.glob("data-*/moved-0.*-delete")
+    assert {row["topic"] for row in read(moved)} == {"moved"}
+    rows = read(root, columns="topic,path", topics="moved")
+    assert rows
+    assert not any(row["path"].startswith(str(moved)) for row in rows)
+
+
+def test_a_segment_with_a_suffix_is_read_only_when_named(tmp_path):
+    write_segment(tmp_path / "t-0", 0, 10)
+    write_segment(tmp_path / "t-0", 10, 10)
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    deleted = log.rename(f"{log}.deleted")
+    assert places(read(tmp_path)) == [("t", 0, offset) for offset in range(10, 20)]
+    assert places(read(deleted)) == [("t", 0, offset) for offset in range(10)]
+
+
+def test_a_file_in_any_directory_is_read(tmp_path):
+    write_segment(tmp_path / "evidence", 0, 3)
+    rows = read(tmp_path / "evidence" / f"{0:020d}.log")
+    assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [
+        ("evidence", None, 0),
+        ("evidence", None, 1),
+        ("evidence", None, 2),
+    ]
+
+
+def test_where_nothing_is_there_is_an_error_of_one_line(tmp_path):
+    for path, message in [
+        (tmp_path / "none", "No such file or directory"),
+        (tmp_path / "none*", "found no match"),
+        (tmp_path, "found no partition, expected a log directory, a partition or a file"),
+    ]:
+        with pytest.raises(StorageError, match=message) as caught:
+            read(path)
+        assert isinstance(caught.value, OptionsError)
+        assert "\n" not in str(caught.value)
+        assert str(path) in str(caught.value)
+
+
+def test_reads_are_counted_and_nothing_is_written(tmp_path):
+    write_segment(tmp_path / "t-0", 0, 10)
+    storage = Storage([str(tmp_path)])
+    log = str(tmp_path / "t-0" / f"{0:020d}.log")
+    with storage.open(log) as file:
+        assert file.read(7) == (tmp_path / "t-0" / f"{0:020d}.log").read_bytes()[:7]
+        assert not file.writable()
+    assert storage.bytes_read == 7
+    files = storage.files(str(tmp_path / "t-0"))
+    for change in (
+        lambda: files.open("x", create=True),
+        lambda: files.open(f"{0:020d}.log"),
+        lambda: files.rename(f"{0:020d}.log", "x"),
+        lambda: files.delete(f"{0:020d}.log"),
+        lambda: files.set_modified_ms(f"{0:020d}.log", 0),
+        files.sync_directory,
+    ):
+        with pytest.raises(PermissionError, match="evidence is never written to"):
+            change()
+    assert pickle.loads(pickle.dumps(storage)).paths == storage.paths
+
+
+# ------------------------------------------------------------------------------- S3
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """A server of the S3 protocol with a broker's log directories in a bucket."""
+    from moto.server import ThreadedMotoServer
+    from pyarrow import fs
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = f"endpoint_override={host}:{port}&scheme=http&allow_bucket_creation=true"
+    filesystem, _ = fs.FileSystem.from_uri(f"s3://user:secret@evidence/?{settings}")
+    filesystem.create_dir("evidence")
+    root = golden.shared(PACK)
+    for path in root.rglob("*"):
+        if path.is_file():
+            with filesystem.open_output_stream(f"evidence/x/{path.relative_to(root)}") as target:
+                shutil.copyfileobj(io.BytesIO(path.read_bytes()), target)
+    yield lambda path: f"s3://user:secret@evidence/{path}?{settings}"
+    server.stop()
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_bucket_gives_what_the_consumer_received(bucket, isolation):
+    rows = read(bucket("x"), isolationLevel=isolation)
+    assert consumable(rows) == received(PACK, isolation)
+
+
+def test_rows_of_a_bucket_show_its_path_without_the_password(bucket):
+    rows = read(bucket("x/data-2"), "batches", topics="compacted.tombstones")
+    assert {row["path"].rpartition("/")[0] for row in rows} == {
+        "s3://evidence/x/data-2/compacted.tombstones-0"
+    }
+    local = read(golden.shared(PACK) / "data-2", "batches", topics="compacted.tombstones")
+    without_path = [{**row, "path": None} for row in rows]
+    assert without_path == [{**row, "path": None} for row in local]
+
+
+def test_a_bucket_has_globs_partitions_and_files_too(bucket):
+    assert consumable(read(bucket("x/data-*"))) == received(PACK)
+    wanted = [row for row in received(PACK) if row[0] == "compacted.tombstones"]
+    assert places(read(bucket("*/data-2/compacted.tombstones-0"))) == wanted
+    file = f"x/data-2/compacted.tombstones-0/{0:020d}.log"
+    found = places(read(bucket(file)))
+    assert found
+    assert set(found) <= set(wanted)
+
+
+def test_what_is_not_in_a_bucket_is_said_without_the_password(bucket):
+    for path in ("x/data-9", "x/none-*"):
+        with pytest.raises(StorageError, match=r"s3://evidence/x/") as caught:
+            read(bucket(path))
+        assert "secret" not in str(caught.value)
+
+
+def test_a_bucket_is_cut_into_splits_by_its_indexes(bucket):
+    rows = read(bucket("x/data-1"), maxSplitBytes="1k", columns="topic,partition,offset")
+    assert places(rows) == places(read(golden.shared(PACK) / "data-1"))
