@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_format.coordinator_records import CoordinatorTopic
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, FileState
-from pipelines.arrow import merged
 from pipelines.log_ranges import LogRange
 from pipelines.options import Bounds, Mode
 from pipelines.splits import pack, plan_splits, wanted_partitions
 from pipelines.storage import Storage
 from pipelines.tables import decoded
-from pipelines.tables.records import read_records
 from pipelines.tables.rows import batches_of_rows
 from pipelines.tables.side_files import DamageError
 
@@ -64,6 +62,8 @@ class _InternalTopic:
         return splits
 
     def read(self, split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+        from pipelines.arrow import merged
+
         return merged(batches_of_rows(_rows(split, options), options))
 
 
@@ -99,6 +99,8 @@ def _snapshots(options: Options, storage: Storage) -> Iterator[LogRange]:
 
 
 def _rows(split: Split, options: Options) -> Iterator[Row]:
+    from pipelines.tables.records import read_records
+
     decode = _DECODERS[options.table]
     for batch in read_records(split, _of_records(options), Storage(options.paths)):
         for record in batch.to_pylist():

@@ -1,4 +1,8 @@
-"""From plain values to the Arrow batches of a table; what several tables share in planning."""
+"""From plain values to the Arrow batches of a table; what several tables share in planning.
+
+Arrow is imported where rows are made: Spark plans every query in a process of its own, and what
+that imports is waited for.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from pipelines.arrow import timestamps
 from pipelines.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -129,6 +132,8 @@ def _printable(value: Any) -> Any:
 
 
 def _times(milliseconds: Any) -> pa.Array:
+    from pipelines.arrow import timestamps
+
     if not isinstance(milliseconds, np.ndarray):
         none = [-1 if each is None else each for each in milliseconds]
         milliseconds = np.array(none, np.int64)

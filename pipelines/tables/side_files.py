@@ -20,7 +20,6 @@ from kafka_log.checks import side_files as checks
 from kafka_log.checks.finding import About
 from kafka_log.inventory import CHECKPOINTS
 from kafka_log.names import DirectoryKind, FileKind, FileState
-from pipelines.arrow import merged
 from pipelines.options import Mode
 from pipelines.storage import Storage
 from pipelines.tables.rows import (
@@ -78,6 +77,8 @@ class _SideFiles:
         return packed(tasks, options, lambda task: task.size_in_bytes)
 
     def read(self, split: tuple[FileTask, ...], options: Options) -> Iterator[pa.RecordBatch]:
+        from pipelines.arrow import merged
+
         storage = Storage(options.paths)
         read_file = _READERS[options.table]
         yield from merged(batch for task in split for batch in read_file(task, storage, options))
