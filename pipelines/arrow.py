@@ -6,6 +6,7 @@ bytes by a kernel straight into Arrow's memory, numbers by selecting their rows.
 
 from __future__ import annotations
 
+import sys
 from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,8 @@ _MICROSECONDS = pa.timestamp("us", tz="UTC")
 _MOST_MS = (2**63 - 1) // 1000
 _CODECS = pa.array([str(codec).lower() for codec in Codec] + [None] * (8 - len(Codec)))
 _CONSTANT_ROWS = 1024
+_LITTLE = 1024 * 1024
+"""Bytes that are copied before a compiled kernel would have been loaded."""
 
 kernel = Kernels()
 
@@ -77,7 +80,9 @@ def bytes_array(
     content = pa.allocate_buffer(int(offsets[-1]))
     target = np.frombuffer(content, np.uint8)
     if len(target):
-        _kernels().copy_ranges(readonly(data), positions, lengths, offsets, target)
+        is_little = len(target) < _LITTLE and "numba" not in sys.modules
+        copy = _copy_ranges if is_little else _kernels().copy_ranges
+        copy(readonly(data), positions, lengths, offsets, target)
     buffers = [validity(lengths >= 0), pa.py_buffer(offsets), content]
     return pa.Array.from_buffers(pa.binary(), len(lengths), buffers)
 

@@ -7,6 +7,7 @@ they are preallocated.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
@@ -30,6 +31,23 @@ _PIECE_ROWS = 64 * 1024
 _MOST_DECOMPRESSED = 2**31 - 1
 """Arrow's offsets end there, and so do Java's arrays: no broker ever held such a batch."""
 OFFSET_END = 2**63 - 1
+
+
+_PLAIN_BYTES = 256 * 1024
+"""So much is decoded by plain Python before it pays to load compiled kernels (a second)."""
+_decoded_plainly = 0
+
+
+def kernels_for(size: int) -> bool | None:
+    """Whether a scan of so many bytes is to run compiled: None is if it can be, as scans take it.
+
+    Workers of Spark are many and short-lived, and most files of a first look are small.
+    """
+    global _decoded_plainly  # noqa: PLW0603  # of this process, as loaded kernels are
+    if "numba" in sys.modules or _decoded_plainly + size > _PLAIN_BYTES:
+        return None
+    _decoded_plainly += size
+    return False
 
 
 class Aborted(NamedTuple):
@@ -76,6 +94,7 @@ def iter_records(
     source: LogRange, storage: Storage, *, verify: bool, on_damage: OnDamage
 ) -> Iterator[RecordColumns]:
     """Records of sound batches. `on_damage` is told the error, and an offset where one is known."""
+    compiled = kernels_for(source.size_in_bytes)
     with storage.open(source.path) as file:
         start: int | None = source.start
         while start is not None:
@@ -87,6 +106,7 @@ def iter_records(
                 verify=verify,
                 piece_rows=_PIECE_ROWS,
                 decompressed_limit=_MOST_DECOMPRESSED,
+                compiled=compiled,
             )
             suspect = None
             for columns in scan:
@@ -101,14 +121,19 @@ def iter_batches(
     source: LogRange, storage: Storage, *, verify: bool, on_damage: OnDamage
 ) -> Iterator[BatchColumns]:
     """Headers of all batches, with checksums if they are to be verified."""
+    compiled = kernels_for(source.size_in_bytes)
     with storage.open(source.path) as file:
         start: int | None = source.start
         while start is not None:
             scan: BatchScan | HeaderWalk
             if verify:
-                scan = BatchScan(file, path=source.path, start=start, end=source.end)
+                scan = BatchScan(
+                    file, path=source.path, start=start, end=source.end, compiled=compiled
+                )
             else:
-                scan = HeaderWalk(file, path=source.path, start=start, end=source.end)
+                scan = HeaderWalk(
+                    file, path=source.path, start=start, end=source.end, compiled=compiled
+                )
             suspect = None
             for batches in scan:
                 invalid = np.flatnonzero(~batches.is_valid).tolist() if verify else ()
