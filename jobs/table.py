@@ -6,10 +6,13 @@ import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
+from pipelines.report.text import human_size
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+__all__ = ["cell", "human_size", "json_line", "table"]
+
 NOTHING = "-"
 """What a table shows for null."""
 
@@ -46,20 +49,6 @@ def cell(value: object) -> str:
         return "yes" if value else "no"
     # A name from a disk may hold anything: no control character reaches the terminal.
     return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in str(value))
-
-
-def human_size(size: int | None) -> str | None:
-    """`1023 B`, `1.0 KiB`, `10 MiB`: three figures at most before a unit's 1024."""
-    if size is None:
-        return None
-    if size < 1024:
-        return f"{size} B"
-    amount = float(size)
-    for unit in _UNITS:
-        amount /= 1024
-        if amount < 1023.5 or unit == _UNITS[-1]:
-            return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
-    raise AssertionError("the last unit always returns")
 
 
 def _width(text: str) -> int:

@@ -82,7 +82,37 @@ def spark() -> Iterator["SparkSession"]:
     """The one Spark session of a run: on two threads of this machine, few shuffle partitions."""
     from pipelines.session import session
 
-    made = session("tests", more=_SPARK_SETTINGS)
+    made = session("tests", more=_SPARK_SETTINGS | _delta_settings())
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
+
+
+def _delta_settings() -> dict[str, str]:
+    """Delta with its jars from the tests' cache; none where these cannot be had."""
+    from pipelines.session import DELTA_SETTINGS
+    from pipelines.session import settings as spark_settings
+
+    try:
+        found = sorted(jars.libs(jars.SPARK).glob("*.jar"))
+    except jars.JarsUnavailableError:
+        return {}
+    packages, *others = DELTA_SETTINGS
+    assert packages == "spark.jars.packages"
+    wanted = spark_settings(delta=True)
+    return {name: wanted[name] for name in others} | {
+        "spark.jars": ",".join(map(str, found)),
+        # Delta reads its own log in 50 tasks, which is for tables of millions of files.
+        "spark.databricks.delta.snapshotPartitions": "2",
+    }
+
+
+@pytest.fixture
+def delta_spark(spark: "SparkSession") -> "SparkSession":
+    """The same session, for tests that write Delta tables."""
+    if "delta" not in spark.conf.get("spark.sql.extensions", ""):
+        reason = f"{jars.SPARK}: its jars are not to be had"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"CI must run the Delta tests: {reason}", pytrace=False)
+        pytest.skip(f"no Delta: {reason}")
+    return spark

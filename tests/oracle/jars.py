@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, from Maven Central, into a cache that outlives this checkout.
+"""Apache Kafka's jars, and Delta's, from Maven Central, into a cache that outlives this checkout.
 
 The resolver is the Ivy that pyspark ships, so that a machine with Python and Java needs no Maven.
 Each release has an ivy file beside this module; what it resolved to is pinned in `jars.sha256`.
@@ -18,6 +18,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CURRENT = "4.3.1"
 OLDER = "3.9.1"
+SPARK = "spark-4.2.0"
+"""What the tests' Spark session has beyond pyspark's own jars: Delta."""
 
 
 class JarsUnavailableError(RuntimeError):
@@ -33,10 +35,15 @@ def cache_root() -> Path:
 
 def libs(version: str = CURRENT) -> Path:
     """The folder of one release's jars, downloaded on first use and checked against the pins."""
-    folder = cache_root() / f"kafka-{version}" / "libs"
+    folder = cache_root() / _name(version) / "libs"
     if not folder.is_dir():
         _download(version, folder)
     return folder
+
+
+def _name(version: str) -> str:
+    """Of what it is a release: of Kafka, unless it says otherwise."""
+    return version if version == SPARK else f"kafka-{version}"
 
 
 def class_path(version: str = CURRENT) -> str:
@@ -57,13 +64,13 @@ def _download(version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         fetched = Path(scratch) / "libs"
         command = [java_program("java"), "-jar", str(_ivy_jar()), "-warn"]
-        command += ["-ivy", str(HERE / f"kafka-{version}.ivy.xml"), "-confs", "default"]
+        command += ["-ivy", str(HERE / f"{_name(version)}.ivy.xml"), "-confs", "default"]
         command += ["-cache", str(Path(scratch) / "ivy")]
         command += ["-retrieve", f"{fetched}/[artifact]-[revision](-[classifier]).[ext]"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0 or not fetched.is_dir():
             raise JarsUnavailableError(
-                f"Apache Kafka {version}: its jars are not in {cache_root()}"
+                f"{_name(version)}: its jars are not in {cache_root()}"
                 " and Maven Central is not reachable"
             )
         _check_pins(version, fetched)

@@ -1,0 +1,239 @@
+"""A log directory in Python: every table a method, SQL by views, and a look at it in a notebook.
+
+    from pipelines import LogDirectory
+    from pipelines.values import json, text
+
+    log = LogDirectory(spark, "/var/lib/kafka/data")
+    log                                              # what is there
+    log.records(topics="orders", key=text(), value=json("id LONG, total DOUBLE"))
+    log.batches(partitions=[0, 1]).where("not is_valid")
+    log.create_views("kafka")
+    spark.sql("SELECT topic, count(*) FROM kafka_records GROUP BY topic")
+
+Options are those of `kafka_files` (pipelines.options), spelled as in Python, with Python's values.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from pipelines.options import OptionsError, parse_options
+from pipelines.report.summary import Summary
+from pipelines.schema import COLUMNS, nearest
+from pipelines.storage import Storage, StorageError
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_log.inventory import Inventory
+    from pipelines.values import Reading
+
+FORMAT = "kafka_files"
+
+
+class TableOptions(TypedDict, total=False):
+    """As in pipelines.options."""
+
+    topics: str | Iterable[str]
+    partitions: int | str | Iterable[int]
+    starting_offsets: int | str | Mapping[str, Mapping[int, int]]
+    ending_offsets: int | str | Mapping[str, Mapping[int, int]]
+    starting_timestamp: int | datetime
+    ending_timestamp: int | datetime
+    isolation_level: str
+    include_control: bool
+    mode: str
+    columns: str | Iterable[str]
+    max_split_bytes: int | str
+    verify_checksums: bool
+
+
+class LogDirectory:
+    """Log dirs, partition directories or files, by paths, globs or URIs. Only ever read.
+
+    Raises StorageError if there is nothing at a path.
+    """
+
+    def __init__(self, spark: SparkSession, *paths: str | os.PathLike[str]) -> None:
+        from pipelines.source import register
+
+        if not paths:
+            raise StorageError("no path given: expected LogDirectory(spark, path, …)")
+        self.spark = spark
+        self.paths = tuple(os.fspath(path) for path in paths)
+        self.storage = Storage(self.paths)
+        for path in sorted(self.storage.given_paths):
+            if "://" not in path and not Path(path or os.sep).exists():
+                raise StorageError(f"{path}: No such file or directory")
+        register(spark)
+
+    def inventory(self) -> Inventory:
+        """What is there now, by names and small files."""
+        return self.storage.scan()
+
+    def table(self, table: str, **options: Unpack[TableOptions]) -> DataFrame:
+        """One of `pipelines.schema.COLUMNS`, by name. Raises OptionsError."""
+        return self.read(table, option_texts(options))
+
+    def read(self, table: str, options: Mapping[str, str]) -> DataFrame:
+        """The same with options as Spark has them: `startingOffsets` and so on."""
+        named = {"table": table, **options, "paths": json.dumps(self.paths)}
+        parse_options(named)  # says here what Spark would wrap in a page
+        return self.spark.read.format(FORMAT).options(**named).load()
+
+    def create_views(
+        self,
+        prefix: str = "kafka",
+        *,
+        tables: Iterable[str] = tuple(COLUMNS),
+        **options: Unpack[TableOptions],
+    ) -> list[str]:
+        """A temporary view a table, `kafka_records` and so on, for SQL. Returns their names."""
+        if "columns" in options:
+            raise OptionsError("columns: views have all columns of their tables")
+        names = []
+        for table in tables:
+            name = f"{prefix}_{table}" if prefix else table
+            self.table(table, **options).createOrReplaceTempView(name)
+            names.append(name)
+        return names
+
+    def records(
+        self,
+        *,
+        key: Reading | None = None,
+        value: Reading | None = None,
+        **options: Unpack[TableOptions],
+    ) -> DataFrame:
+        """A row a record; Spark's Kafka source's columns first. See pipelines.values for keys."""
+        found = self.table("records", **options)
+        for name, reading in (("key", key), ("value", value)):
+            if reading is not None:
+                found = found.withColumn(name, reading(name))
+        return found
+
+    def batches(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a batch header, with stored and computed checksum."""
+        return self.table("batches", **options)
+
+    def segments(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a segment, those with a suffix too."""
+        return self.table("segments", **options)
+
+    def partitions(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a partition directory, with its offsets."""
+        return self.table("partitions", **options)
+
+    def log_dirs(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a log dir: whose it is, and how it was stopped."""
+        return self.table("log_dirs", **options)
+
+    def files(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a file, with what it is."""
+        return self.table("files", **options)
+
+    def offset_index(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row an entry of an .index."""
+        return self.table("offset_index", **options)
+
+    def time_index(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row an entry of a .timeindex."""
+        return self.table("time_index", **options)
+
+    def transaction_index(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row an aborted transaction of a .txnindex."""
+        return self.table("transaction_index", **options)
+
+    def producer_snapshots(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a producer in a .snapshot."""
+        return self.table("producer_snapshots", **options)
+
+    def leader_epochs(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row an epoch of a leader-epoch-checkpoint."""
+        return self.table("leader_epochs", **options)
+
+    def checkpoints(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a partition in one of the four checkpoint files."""
+        return self.table("checkpoints", **options)
+
+    def consumer_offsets(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a committed offset in __consumer_offsets, tombstones too."""
+        return self.table("consumer_offsets", **options)
+
+    def group_metadata(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row any other record of __consumer_offsets."""
+        return self.table("group_metadata", **options)
+
+    def transaction_state(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a record of __transaction_state."""
+        return self.table("transaction_state", **options)
+
+    def share_group_state(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a record of __share_group_state."""
+        return self.table("share_group_state", **options)
+
+    def cluster_metadata(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a record of the KRaft metadata, of its log and of its snapshots."""
+        return self.table("cluster_metadata", **options)
+
+    def findings(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row something that is wrong."""
+        return self.table("findings", **options)
+
+    def __repr__(self) -> str:
+        name = f"LogDirectory({', '.join(map(repr, map(str, self.paths)))})"
+        try:
+            return f"{name}\n{Summary.of(self.inventory()).text()}"
+        except StorageError as error:  # a repr never fails
+            return f"{name}\n{error}"
+
+    def _repr_html_(self) -> str:
+        try:
+            return Summary.of(self.inventory()).html()
+        except StorageError as error:
+            from html import escape
+
+            return f"<p>{escape(str(error))}</p>"
+
+
+def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Python's names and values to those of `kafka_files`. Raises OptionsError."""
+    known = tuple(TableOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            raise OptionsError(
+                f"unknown option {name}{nearest(name, known)}: expected one of {', '.join(known)}"
+            )
+    return {_camel(name): _text(value) for name, value in options.items() if value is not None}
+
+
+def _camel(name: str) -> str:
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return json.dumps(value)
+    if isinstance(value, datetime):
+        return str(_epoch_ms(value))
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return ",".join(map(str, value))
+    return str(value)
+
+
+def _epoch_ms(moment: datetime) -> int:
+    from datetime import UTC, timedelta
+
+    if moment.tzinfo is None:
+        raise OptionsError(f"{moment!r}: found a time without a zone, expected one with tzinfo")
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)

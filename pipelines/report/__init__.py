@@ -1,0 +1,1 @@
+"""What is found, in forms for people and programs."""

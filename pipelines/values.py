@@ -1,0 +1,106 @@
+"""Keys and values are bytes; what they mean, their users know. Spark's own functions read them:
+
+    log.records(topics="orders", key=text(), value=json("id LONG, total DOUBLE"))
+
+Each of these gives a function of a column, so that it also serves by itself:
+
+    records.select(text()("key"), json("id LONG")("value").id)
+
+Null stays null, and empty stays empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from json import dumps
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import ArrayType, StructType
+
+Reading: TypeAlias = Callable[[Union["Column", str]], "Column"]
+"""A column of bytes to one that says what they mean."""
+
+REGISTRY_HEADER = 5
+"""Bytes that a schema registry's serializer writes first: a zero, and the schema's number."""
+
+
+class AvroUnavailableError(Exception):
+    """Spark reads Avro by a jar that is not there."""
+
+
+def text() -> Reading:
+    """UTF-8; bytes that are none become U+FFFD."""
+
+    def read(column: Column | str) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        return F.make_valid_utf8(_column(column).cast("string"))
+
+    return read
+
+
+def json(
+    schema: StructType | ArrayType | str, *, skip: int = 0, options: Mapping[str, str] | None = None
+) -> Reading:
+    """By Spark's from_json and its options; the schema is Spark's, or its DDL: `id LONG, …`.
+
+    `skip` is a count of bytes before the value, such as REGISTRY_HEADER.
+    """
+
+    def read(column: Column | str) -> Column:
+        from pyspark.sql import functions as F  # noqa: N812
+
+        plain = _behind(_column(column), skip).cast("string")
+        return F.from_json(plain, schema, dict(options or {}))
+
+    return read
+
+
+def avro(
+    schema: str | Mapping[str, Any], *, skip: int = 0, options: Mapping[str, str] | None = None
+) -> Reading:
+    """By Spark's from_avro; the schema is the writer's, as JSON. Needs the package spark-avro.
+
+    Raises AvroUnavailableError, when a column is read.
+    """
+    writer = schema if isinstance(schema, str) else dumps(schema)
+
+    def read(column: Column | str) -> Column:
+        from pyspark.sql.avro.functions import from_avro
+
+        _ensure_avro()
+        return from_avro(_behind(_column(column), skip), writer, dict(options or {}))
+
+    return read
+
+
+def _column(column: Column | str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.col(column) if isinstance(column, str) else column
+
+
+def _behind(column: Column, skip: int) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return column if skip == 0 else F.substring(column, skip + 1, 2**31 - 1 - skip)
+
+
+def _ensure_avro() -> None:
+    """Spark itself would say so only when the query is planned, and name no version."""
+    import pyspark
+    from py4j.java_gateway import JavaClass
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        return
+    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask
+    if not isinstance(jvm.org.apache.spark.sql.avro.AvroDataToCatalyst, JavaClass):
+        package = f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
+        raise AvroUnavailableError(
+            f"Avro needs Spark's package spark-avro: add {package} to spark.jars.packages"
+            " in conf/spark-defaults.conf"
+        )

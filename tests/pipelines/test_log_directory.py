@@ -1,0 +1,171 @@
+"""The Python face: tables as methods, views, values, and a look at a directory."""
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pipelines import LogDirectory
+from pipelines.log_directory import option_texts
+from pipelines.options import OptionsError
+from pipelines.schema import COLUMNS
+from pipelines.storage import StorageError
+from pipelines.values import REGISTRY_HEADER, AvroUnavailableError, avro, json, text
+from tests import golden
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def data() -> Path:
+    (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
+    return log_dir
+
+
+@pytest.fixture(scope="module")
+def log(spark, data):
+    return LogDirectory(spark, data)
+
+
+def test_names_and_values_of_options_are_pythons():
+    assert option_texts(
+        {
+            "topics": ["orders", "pay*"],
+            "partitions": range(3),
+            "starting_offsets": {"orders": {0: 23}},
+            "ending_timestamp": datetime(2026, 11, 16, 12, 0, 0, 5000, tzinfo=UTC),
+            "isolation_level": "read_committed",
+            "include_control": True,
+            "max_split_bytes": 1000,
+            "columns": None,
+        }
+    ) == {
+        "topics": "orders,pay*",
+        "partitions": "0,1,2",
+        "startingOffsets": '{"orders": {"0": 23}}',
+        "endingTimestamp": "1794830400005",
+        "isolationLevel": "read_committed",
+        "includeControl": "true",
+        "maxSplitBytes": "1000",
+    }
+
+
+def test_an_unknown_option_is_refused_with_the_nearest():
+    with pytest.raises(OptionsError, match=r"unknown option topic \(did you mean topics\?\)"):
+        option_texts({"topic": "orders"})
+
+
+def test_a_time_without_a_zone_is_refused():
+    with pytest.raises(OptionsError, match="expected one with tzinfo"):
+        option_texts({"starting_timestamp": datetime(2026, 1, 1)})  # noqa: DTZ001
+
+
+def test_every_table_is_a_method_that_says_what_a_row_is():
+    assert [name for name in COLUMNS if not getattr(LogDirectory, name).__doc__] == []
+
+
+def test_the_face_is_there_without_spark():
+    program = (
+        "import sys, pipelines; print('pyspark' in sys.modules);"
+        "from pipelines import LogDirectory; print('pyspark' in sys.modules, LogDirectory.__name__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\nTrue LogDirectory\n"
+
+
+def test_a_path_at_which_nothing_is_is_refused(spark, tmp_path):
+    with pytest.raises(StorageError, match=f"^{tmp_path}/nowhere: No such file or directory$"):
+        LogDirectory(spark, tmp_path / "nowhere")
+    with pytest.raises(StorageError, match="found no match"):
+        LogDirectory(spark, f"{tmp_path}/*/data")
+    with pytest.raises(StorageError, match="no path given"):
+        LogDirectory(spark)
+
+
+def test_contradictions_are_refused_before_spark_is_asked(log):
+    with pytest.raises(OptionsError, match="startingOffsets 5: expected at most endingOffsets 3"):
+        log.records(starting_offsets=5, ending_offsets=3)
+    with pytest.raises(OptionsError, match=r"did you mean batches\?"):
+        log.table("batch")
+    with pytest.raises(OptionsError, match="views have all columns"):
+        log.create_views(columns="key")
+
+
+def test_keys_and_values_are_read_as_text(log):
+    found = log.records(topics="nulls-and-empties", key=text(), value=text(), columns="key,value")
+    got = {(row["key"], row["value"]) for row in found.collect()}
+    received = {
+        (row["key"], row["value"])
+        for row in golden.expected("unclean-4.3.1")
+        if row.get("topic") == "nulls-and-empties"
+        and "offset" in row
+        and row["isolation"] == "read_uncommitted"
+    }
+    assert {(key is None, key == "", value is None, value == "") for key, value in got} == {
+        (key is None, key == "", value is None, value == "") for key, value in received
+    }
+    assert (None, None) in got
+
+
+def test_values_are_read_by_sparks_functions(spark):
+    rows = [b'{"id": 7}', b'\0\0\0\0\1{"id": 8}', b"", None, b"a\xffb"]
+    frame = spark.createDataFrame(
+        [(number, row and bytearray(row)) for number, row in enumerate(rows)],
+        "number INT, value BINARY",
+    )
+    plain, framed = json("id LONG"), json("id LONG", skip=REGISTRY_HEADER)
+    found = frame.orderBy("number").select(
+        plain("value").id, framed("value").id, text()("value").alias("text")
+    )
+    assert [tuple(row) for row in found.collect()] == [
+        (7, None, '{"id": 7}'),
+        (None, 8, '\0\0\0\0\1{"id": 8}'),
+        (None, None, ""),
+        (None, None, None),
+        (None, None, "a\ufffdb"),
+    ]
+
+
+def test_avro_without_its_package_names_the_package(spark):
+    reading = avro({"type": "record", "name": "order", "fields": []}, skip=REGISTRY_HEADER)
+    with pytest.raises(AvroUnavailableError, match=r"org.apache.spark:spark-avro_2.13:4\.2\.0"):
+        reading("value")
+
+
+def test_views_are_for_sql(spark, log):
+    names = log.create_views("dead", topics="transactions", tables=["records", "batches"])
+    assert names == ["dead_records", "dead_batches"]
+    found = spark.sql("""
+        SELECT partition, max(offset) + 1 AS `end` FROM dead_records GROUP BY partition
+        UNION ALL
+        SELECT partition, max(last_offset) + 1 FROM dead_batches GROUP BY partition
+    """)
+    # The log end of both, by `kafka-forensics offsets`: 52 and 47; their last batches are data.
+    assert sorted(map(tuple, found.collect())) == [(0, 52), (0, 52), (1, 47), (1, 47)]
+
+
+def test_a_directory_tells_what_is_in_it(log, data):
+    lines = repr(log).splitlines()
+    assert lines[0] == f"LogDirectory('{data}')"
+    assert lines[1] == (f"{data}: node 1, not stopped cleanly, 12 topics, 26 partitions, 43 MiB")
+    assert lines[3].split() == ["topic", "partitions", "segments", "size", "not", "live"]
+    assert ["transactions", "2", "4", "262", "KiB"] in [line.split() for line in lines]
+
+
+def test_a_notebook_shows_it_as_a_table(spark, tmp_path):
+    (tmp_path / "<b>-0").mkdir()
+    (tmp_path / "<b>-0" / "00000000000000000000.log").touch()
+    shown = LogDirectory(spark, tmp_path)._repr_html_()
+    assert "<td>&lt;b&gt;</td><td>1</td><td>1</td><td>0 B</td>" in shown
+    assert "<b>" not in shown
+
+
+def test_a_directory_that_is_gone_does_not_fail_its_repr(spark, tmp_path):
+    (tmp_path / "data").mkdir()
+    log = LogDirectory(spark, tmp_path / "data")
+    assert "found no partition" in repr(log)
+    assert "found no partition" in log._repr_html_()
