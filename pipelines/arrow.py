@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_format.columnar.compilation import Kernels, can_compile
+from kafka_format.columnar.kernels import CODEC_MASK
 from kafka_format.columnar.records import HeaderColumns
 from kafka_format.columnar.window import readonly
 from kafka_format.compression import Codec
@@ -50,12 +51,17 @@ kernel = Kernels()
 
 @kernel
 def copy_ranges(data: Any, positions: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """Bytes [position, position + length) of each row, one behind the other."""
+    """Bytes [position, position + length) of each row, one behind the other.
+
+    Unsigned, because signed indexes may count from the end: asking that of every byte took most of
+    the time.
+    """
     for row in range(len(positions)):
-        start = positions[row]
-        at = offsets[row]
-        for byte in range(lengths[row]):
-            out[at + byte] = data[start + byte]
+        if lengths[row] > 0:
+            start = np.uint64(positions[row])
+            at = np.uint64(offsets[row])
+            for byte in range(np.uint64(lengths[row])):
+                out[at + byte] = data[start + byte]
 
 
 @cache
@@ -93,6 +99,8 @@ def validity(valid: Bools) -> pa.Buffer | None:
 
 def numbers(values: npt.NDArray[Any], kind: pa.DataType, valid: Bools | None = None) -> pa.Array:
     """Integers in a type that holds them; null where not valid."""
+    if kind == pa.bool_():
+        return pa.array(values)
     own = values.astype(kind.to_pandas_dtype(), copy=True)
     return pa.array(own, kind, mask=None if valid is None or valid.all() else ~valid)
 
@@ -119,7 +127,7 @@ def _constant(value: Any, kind: pa.DataType, thousands: int) -> pa.Array:
 
 
 def codecs(attributes: Int64s) -> pa.Array:
-    return _CODECS.take(pa.array(attributes & 0x07))
+    return _CODECS.take(pa.array(attributes & CODEC_MASK))
 
 
 def timestamp_types(batches: BatchColumns) -> Int64s:
@@ -159,9 +167,18 @@ class RecordRows:
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def of_batch(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A value of each record's batch."""
-        return values[self._batch]
+    def of_batch(self, values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+        """A value of each record's batch: often the same of all."""
+        if (values == values[0]).all():
+            return constant(values[0].item(), kind, len(self._batch))
+        return numbers(values[self._batch], kind)
+
+    def of_batch_or_null(self, values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+        """The same, with null for -1."""
+        if (values == values[0]).all():
+            value = values[0].item()
+            return constant(value if value >= 0 else None, kind, len(self._batch))
+        return unless_negative(values[self._batch], kind)
 
     def key(self) -> pa.Array:
         columns, rows = self._columns, self._rows
@@ -181,13 +198,13 @@ class RecordRows:
         return numbers(self._columns.timestamp[self._rows], pa.int64())
 
     def timestamp_type(self) -> pa.Array:
-        return numbers(self.of_batch(timestamp_types(self._columns.batches)), pa.int32())
+        return self.of_batch(timestamp_types(self._columns.batches), pa.int32())
 
     def headers(self) -> pa.Array:
         kind = arrow_schema("records", ("headers",)).field("headers").type
         counts = self._columns.headers_count[self._rows]
         if not counts.any():
-            return pa.nulls(len(counts), kind)
+            return constant(None, kind, len(counts))
         offsets = np.zeros(len(counts) + 1, np.int32)
         np.cumsum(counts, out=offsets[1:])
         entries = self._header_entries(self._columns.headers())
@@ -213,24 +230,25 @@ class RecordRows:
 
     def leader_epoch(self) -> pa.Array:
         epochs = self._columns.batches.partition_leader_epoch
-        return unless_negative(self.of_batch(epochs), pa.int32())
+        return self.of_batch_or_null(epochs, pa.int32())
 
     def producer_id(self) -> pa.Array:
-        return unless_negative(self.of_batch(self._columns.batches.producer_id), pa.int64())
+        return self.of_batch_or_null(self._columns.batches.producer_id, pa.int64())
 
     def producer_epoch(self) -> pa.Array:
-        return unless_negative(self.of_batch(self._columns.batches.producer_epoch), pa.int16())
+        return self.of_batch_or_null(self._columns.batches.producer_epoch, pa.int16())
 
     def sequence(self) -> pa.Array:
         return unless_negative(self._columns.sequence[self._rows], pa.int32())
 
     def is_transactional(self) -> pa.Array:
-        return pa.array(self.of_batch(is_flagged(self._columns.batches, TRANSACTIONAL)))
+        return self.of_batch(is_flagged(self._columns.batches, TRANSACTIONAL), pa.bool_())
 
     def control_type(self) -> pa.Array:
-        control = self.of_batch(is_flagged(self._columns.batches, CONTROL))
-        if not control.any():
-            return pa.nulls(len(control), pa.string())
+        flagged = is_flagged(self._columns.batches, CONTROL)
+        if not flagged.any():
+            return constant(None, pa.string(), len(self._batch))
+        control = flagged[self._batch]
         rows = np.arange(len(self._columns))[self._rows]
         names = [
             _control_type(self._columns.key(row)) if is_control else None
@@ -239,16 +257,20 @@ class RecordRows:
         return pa.array(names, pa.string())
 
     def compression(self) -> pa.Array:
-        return codecs(self.of_batch(self._columns.batches.attributes))
+        attributes = self._columns.batches.attributes & CODEC_MASK
+        if (attributes == attributes[0]).all():
+            name = _CODECS[attributes[0].item()].as_py()
+            return constant(name, pa.string(), len(self._batch))
+        return codecs(attributes[self._batch])
 
     def batch_base_offset(self) -> pa.Array:
-        return numbers(self.of_batch(self._columns.batches.base_offset), pa.int64())
+        return self.of_batch(self._columns.batches.base_offset, pa.int64())
 
     def position(self) -> pa.Array:
-        return numbers(self.of_batch(self._columns.batches.position), pa.int64())
+        return self.of_batch(self._columns.batches.position, pa.int64())
 
     def magic(self) -> pa.Array:
-        return numbers(self.of_batch(self._columns.batches.magic), pa.int16())
+        return self.of_batch(self._columns.batches.magic, pa.int16())
 
 
 _RECORD_COLUMNS: dict[str, Callable[[RecordRows], pa.Array]] = {

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
+from kafka_format.columnar.headers import BatchColumns
 from kafka_format.errors import CrcMismatchError, Location
 from pipelines.arrow import batches_to_arrow, merged, rows_to_arrow
 from pipelines.log_ranges import OFFSET_END, iter_batches
@@ -20,16 +22,14 @@ from pipelines.storage import Storage
 from pipelines.tables.records import fail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
-    from kafka_format.columnar.headers import BatchColumns
     from kafka_format.errors import FormatError
     from pipelines.log_ranges import LogRange
     from pipelines.options import Options
     from pipelines.splits import Split
 
+_ENOUGH = 10_000
 _CRC, _LEGACY_CRC = 17, 12
 """Where a checksum stands in a batch, and in a message of magic 0 or 1."""
 
@@ -63,11 +63,14 @@ def _range_batches(
         lost.append({**source.place, "position": position, "damage": str(error)})
 
     found = iter_batches(source, storage, verify=options.verify_checksums, on_damage=on_damage)
+    waiting: list[BatchColumns] = []
     for batches in found:
-        yield from _lost_rows(lost, options)
-        wanted = _inside(batches, source)
-        if wanted is not None:
-            yield from _rows(wanted, source, options)
+        if lost or sum(map(len, waiting)) >= _ENOUGH:
+            yield from _rows(waiting, source, options)
+            yield from _lost_rows(lost, options)
+            waiting = []
+        waiting.append(batches)
+    yield from _rows(waiting, source, options)
     yield from _lost_rows(lost, options)
 
 
@@ -88,7 +91,13 @@ def _inside(batches: BatchColumns, source: LogRange) -> BatchColumns | None:
     return batches[slice(int(wanted[0]), int(wanted[-1]) + 1)]
 
 
-def _rows(batches: BatchColumns, source: LogRange, options: Options) -> Iterator[pa.RecordBatch]:
+def _rows(
+    found: Sequence[BatchColumns], source: LogRange, options: Options
+) -> Iterator[pa.RecordBatch]:
+    """Many at a time: a column costs more to make than its values."""
+    batches = _inside(_joined(found), source) if found else None
+    if batches is None:
+        return
     damage: list[str | None] = [None] * len(batches)
     if options.verify_checksums and not batches.is_valid.all():
         for batch in np.flatnonzero(~batches.is_valid).tolist():
@@ -98,8 +107,17 @@ def _rows(batches: BatchColumns, source: LogRange, options: Options) -> Iterator
             damage[batch] = str(error)
     rows = batches_to_arrow(batches, options.columns, source.place, damage)
     if options.mode is Mode.DROPMALFORMED and any(damage):
-        rows = rows.filter([each is None for each in damage])
+        rows = rows.filter(pa.array([each is None for each in damage]))
     yield rows
+
+
+def _joined(found: Sequence[BatchColumns]) -> BatchColumns:
+    checksums = [each.computed_crc for each in found if each.computed_crc is not None]
+    return BatchColumns(
+        np.concatenate([each.table for each in found], axis=1),
+        path=found[0].path,
+        computed_crc=np.concatenate(checksums) if checksums else None,
+    )
 
 
 def _mismatch(batches: BatchColumns, batch: int, path: str) -> CrcMismatchError:
