@@ -1,0 +1,73 @@
+"""Writes docs/tables.md from the schemas: `python -m tests.pipelines.tables_page`."""
+
+from pathlib import Path
+
+from pipelines.schema import COLUMNS, ON_REQUEST, spark_schema
+
+PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
+_HEAD = """\
+# The tables of `kafka_files`
+
+Written by `python -m tests.pipelines.tables_page` from `pipelines/schema.py`; a test keeps it true.
+
+```python
+spark.read.format("kafka_files").option("table", "findings").load("/var/lib/kafka/data")
+```
+
+- Null is null and empty is empty. A time comes twice where it matters: `…_ms` is what Kafka
+  stored (-1 is none), the other is Spark's, null where there is none or Spark cannot hold it.
+- A path may be a log dir, several, a partition's directory or a file; globs and URIs too. Tables
+  of files show those that live: what has a suffix (`.deleted`, `-delete`, …) is in the inventory,
+  and elsewhere if its path is given.
+- `topics` and `partitions` choose by the columns of that name. Groups, transactions, share groups
+  and cluster metadata are about more than one topic: there they choose nothing.
+- Offsets and times of the options choose records: of `records` and `batches`, and of the internal
+  topics.
+- `mode`: with PERMISSIVE damage is a finding, and what can be told of it is a row (`is_valid`
+  false, or `damage` says why). DROPMALFORMED leaves such rows out, FAILFAST fails at the first.
+  `findings` is the same in any mode.
+"""
+_ROWS = {
+    "records": "A record, as a consumer would have received it.",
+    "batches": "A batch header.",
+    "segments": "A segment, with what stands beside its log. As `list --segments`.",
+    "partitions": "A partition's directory, with its offsets. As `list`.",
+    "log_dirs": "A log dir: who had it, and how it was stopped. As `list`.",
+    "files": "A file, and what it is. As `list --files`.",
+    "offset_index": "An entry of an `.index`.",
+    "time_index": "An entry of a `.timeindex`.",
+    "transaction_index": "An aborted transaction, of a `.txnindex`.",
+    "producer_snapshots": "A producer in a `.snapshot`.",
+    "leader_epochs": "An epoch of a `leader-epoch-checkpoint`.",
+    "checkpoints": "A row of one of the four offset checkpoints.",
+    "consumer_offsets": "A committed offset, or its tombstone: a record of `__consumer_offsets`.",
+    "group_metadata": "Any other record of `__consumer_offsets`: groups of every kind.",
+    "transaction_state": "A state of a transactional id: a record of `__transaction_state`.",
+    "share_group_state": "A snapshot or an update: a record of `__share_group_state`.",
+    "cluster_metadata": "A record of the KRaft metadata, of the log or of a snapshot.",
+    "findings": "Something wrong. [Every rule has a page](findings/README.md).",
+}
+
+
+def page() -> str:
+    return "\n".join([_HEAD, *(_section(table) for table in COLUMNS)])
+
+
+def _section(table: str) -> str:
+    types = {
+        field.name: field.dataType.simpleString()
+        for field in spark_schema(table, [name for name, _, _ in COLUMNS[table]])
+    }
+    hidden = ON_REQUEST.get(table, frozenset())
+    lines = [
+        f"| `{name}` | {types[name]} | {comment.replace('|', '/')} |"
+        for name, _, comment in COLUMNS[table]
+    ]
+    note = f"\nOnly if `columns` names it: {', '.join(sorted(hidden))}.\n" if hidden else ""
+    return "\n".join(
+        [f"## {table}", "", _ROWS[table], note, "| column | type | |", "|---|---|---|", *lines, ""]
+    )
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
