@@ -70,7 +70,7 @@ class LogDirectory:
         self.spark = spark
         self.paths = tuple(os.fspath(path) for path in paths)
         self.storage = Storage(self.paths)
-        for path in sorted(self.storage.given_paths):
+        for path in sorted(self.storage.given_paths()):
             if "://" not in path and not Path(path or os.sep).exists():
                 raise StorageError(f"{path}: No such file or directory")
         register(spark)
