@@ -34,19 +34,31 @@ def check_log(log: BinaryIO, about: About) -> Iterator[Finding]:
     position: int | None = 0
     while position is not None:
         scan = RecordScan(log, path=about.path, start=position)
-        next_offset = None
+        next_offset = suspect = None
         for columns in scan:
             yield from _damaged(columns, about)
             if judge is not None:
                 yield from _judged(columns, judge, about)
             if len(columns.batches):
                 next_offset = int(columns.batches.last_offset[-1]) + 1
+                suspect = _suspect(columns)
         end = scan.end
         if end is None or end.error is None:
             return
         is_zero = end.reason == "zeroed_tail"
-        position = None if is_zero else find_batch(log, end.position + 1)
-        yield _ended(end, about, next_offset, is_last=position is None)
+        behind = (end.position if suspect is None else suspect) + 1
+        position = None if is_zero else find_batch(log, behind)
+        if suspect is None or position is None:
+            yield _ended(end, about, next_offset, is_last=position is None)
+
+
+def _suspect(columns: RecordColumns) -> int | None:
+    """Where the last batch begins, if it is damaged: then so may be its length, and what seems to
+    be wrong behind it is not.
+    """
+    last = len(columns.batches) - 1
+    is_damaged = any(damage.batch == last for damage in columns.damage)
+    return int(columns.batches.position[last]) if is_damaged else None
 
 
 def _damaged(columns: RecordColumns, about: About) -> Iterator[Finding]:

@@ -344,6 +344,14 @@ def test_damage_in_the_middle_does_not_hide_damage_behind_it(tmp_path):
     assert found == [("LOG002", 0, None), ("LOG004", 210, 3)]
 
 
+def test_a_batch_that_says_it_is_longer_is_one_finding_and_hides_nothing(tmp_path):
+    root = log_dir(tmp_path)
+    longer = changed(LOG, 8, struct.pack(">i", 70 - 12 + 20))
+    write(root, f"orders-0/{SEGMENT}.log", changed(longer, 140 + 61 + 7, b"x"))
+    found = [(row["id"], row["position"], row["offset"]) for row in read_table(root, "findings")]
+    assert found == [("LOG001", 17, 0), ("LOG001", 140 + 17, 2)]
+
+
 def test_findings_of_a_topic_alone(tmp_path):
     root = log_dir(tmp_path)
     write(root, f"orders-0/{SEGMENT}.log", FLIPPED)
