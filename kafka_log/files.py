@@ -12,8 +12,10 @@ run on an overlay, and evidence cannot be written to by mistake.
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
+import stat
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -170,8 +172,13 @@ class Files(ABC):
 class _DiskFile(File):
     def __init__(self, path: str, flags: int) -> None:
         self.path = path
-        self._fd = os.open(path, flags | os.O_CLOEXEC, 0o644)
-        self._size = os.fstat(self._fd).st_size
+        # A pipe of such a name would let us wait for its writer, for ever.
+        self._fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        status = os.fstat(self._fd)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(self._fd)
+            raise OSError(errno.EINVAL, "found no regular file, expected one", path)
+        self._size = status.st_size
         self._is_closed = False
 
     @property
@@ -227,7 +234,7 @@ class DiskFiles(Files):
             return sorted(entry.name for entry in entries if entry.is_file())
 
     def exists(self, name: str) -> bool:
-        return Path(self.path(name)).exists()
+        return Path(self.path(name)).is_file()
 
     def size(self, name: str) -> int:
         return Path(self.path(name)).stat().st_size

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +11,8 @@ from kafka_log.clock import Clock, system_clock
 from kafka_log.files import DiskFiles, File, Files
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka_format.primitives import Buffer
 
 _COPY_CHUNK = 4 * 1024 * 1024
@@ -69,6 +71,13 @@ class _Content:
         del self.tail[max(0, size - self.kept) :]
         self.size = size
 
+    def write_to(self, target: File) -> None:
+        """Into a new file. Holes stay holes: a preallocated index takes no disk there either."""
+        if self.original is not None:
+            _copy(self.original, self.kept, target)
+        target.write_at(self.kept, self.tail)
+        target.truncate(self.size)
+
     def _take_over(self, position: int) -> None:
         """Bring what follows `position` into memory, so that it can be written over."""
         moved = bytearray(self.kept - position)
@@ -90,6 +99,38 @@ def _read_exactly(path: str, position: int, target: memoryview) -> None:
                     f"{len(target) - got} bytes more: it has become shorter while being read"
                 )
             got += read
+    finally:
+        os.close(fd)
+
+
+def _copy(path: str, size: int, target: File) -> None:
+    """The first `size` bytes of a file: those that were seen, if it has grown since."""
+    buffer = memoryview(bytearray(min(_COPY_CHUNK, size)))
+    for start, end in _extents(path, size):
+        for position in range(start, end, _COPY_CHUNK):
+            part = buffer[: min(_COPY_CHUNK, end - position)]
+            _read_exactly(path, position, part)
+            target.write_at(position, part)
+
+
+def _extents(path: str, size: int) -> Iterator[tuple[int, int]]:
+    """Where a file has data; all of it, where the file system cannot tell."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = 0
+        while end < size:
+            try:
+                start = os.lseek(fd, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # which says: only a hole behind `end`
+                    yield end, size
+                    return
+                start = os.fstat(fd).st_size
+                if start < size:
+                    yield start, size  # shorter than it was: whoever reads there says so
+                return
+            end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+            yield start, end
     finally:
         os.close(fd)
 
@@ -238,26 +279,13 @@ class OverlayFiles(Files):
         """A copy of the directory as it now is. `directory` must exist."""
         target = DiskFiles(directory)
         for name, content in sorted(self._contents.items()):
-            destination = target.path(name)
-            if content.original is not None and content.is_original:
-                Path(destination).open("xb").close()  # copyfile would overwrite
-                shutil.copyfile(content.original, destination)
-            else:
-                self._write_changed(content, destination)
+            Path(target.path(name)).open("xb").close()  # nothing is ever overwritten
+            output = target.open(name)
+            try:
+                content.write_to(output)
+            finally:
+                output.close()
             target.set_modified_ms(name, content.modified_ms)
-
-    @staticmethod
-    def _write_changed(content: _Content, destination: str) -> None:
-        with Path(destination).open("xb") as output:
-            buffer = memoryview(bytearray(min(_COPY_CHUNK, max(1, content.kept))))
-            position = 0
-            while position < content.kept:
-                part = buffer[: min(len(buffer), content.kept - position)]
-                content.readinto_at(position, part)
-                output.write(part)
-                position += len(part)
-            output.write(content.tail)
-            output.truncate(content.size)
 
 
 def _action(content: _Content, before: int) -> str | None:

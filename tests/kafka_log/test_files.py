@@ -39,6 +39,15 @@ def test_directories_are_not_files(files: Files) -> None:
     assert files.names() == ["a"]
 
 
+def test_what_is_no_regular_file_is_not_there_and_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    files = DiskFiles(tmp_path)
+    assert (files.names(), files.exists("pipe")) == ([], False)
+    for write in (False, True):
+        with pytest.raises(OSError, match="no regular file"):
+            files.open("pipe", write=write)
+
+
 def test_a_file_is_made_only_when_asked_for(files: Files) -> None:
     with pytest.raises(FileNotFoundError):
         files.open("b")
@@ -372,6 +381,45 @@ def test_a_file_that_grew_under_an_overlay_is_seen_as_it_was(
 ) -> None:
     (tmp_path / "a").write_bytes(b"0123456789 and more")
     assert content(overlay, "a") == b"0123456789"
+
+
+def test_a_copy_has_what_was_seen_of_a_file_that_grew(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir(), after.mkdir()
+    (before / "a").write_bytes(b"0123456789")
+    overlay = OverlayFiles(before)
+    with (before / "a").open("ab") as file:
+        file.write(b"more")
+    overlay.write_to(after)
+    assert (after / "a").read_bytes() == b"0123456789"
+
+
+def test_a_copy_of_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir(), after.mkdir()
+    (before / "a").write_bytes(b"0123456789")
+    overlay = OverlayFiles(before)
+    (before / "a").write_bytes(b"0123")
+    with pytest.raises(OSError, match=r"a@4: found the end of the file, expected 6 bytes more"):
+        overlay.write_to(after)
+
+
+def test_holes_of_a_file_stay_holes_in_a_copy(tmp_path: Path) -> None:
+    """Indexes of a broker that crashed are ten megabytes of nothing, each."""
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir(), after.mkdir()
+    size = 64 * 2**20
+    with (before / "a").open("wb") as file:
+        file.write(b"begin")
+        file.seek(32 * 2**20)
+        file.write(b"middle")
+        file.truncate(size)
+    (before / "hole").touch()
+    os.truncate(before / "hole", size)
+    OverlayFiles(before).write_to(after)
+    assert (after / "a").read_bytes() == (before / "a").read_bytes()
+    assert ((after / "hole").stat().st_size, (after / "hole").stat().st_blocks) == (size, 0)
+    assert (after / "a").stat().st_blocks * 512 <= 2**20
 
 
 def test_an_overlay_needs_no_right_to_write(tmp_path: Path) -> None:
