@@ -59,7 +59,7 @@ def _work(arguments: argparse.Namespace) -> int:
     function = OffsetsOf(arguments.replay)
     done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)
     _show(done.rows, arguments.format)
-    if not arguments.quiet:
+    if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done.rows))
     is_damaged = any(row["damage"] for row in done.rows)
     return done.exit_code or (options.FINDINGS if is_damaged else options.CLEAN)
@@ -74,7 +74,7 @@ def _show(rows: Sequence[Row], form: str) -> None:
             print(line)
     for row in rows:
         if row["damage"]:
-            sys.stderr.write(f"{row['damage']}\n")
+            rewriting.tell(row["damage"])
 
 
 def _cells(row: Row) -> list[Any]:

@@ -94,6 +94,8 @@ def parse(
         raise UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
     if needs_path and not arguments.paths:
         raise UsageError("no PATH given")
+    if needs_path and not all(arguments.paths):
+        raise UsageError("a PATH is empty")  # of a shell's variable that is not set
     return arguments
 
 
@@ -265,9 +267,13 @@ def time_ms(text: str) -> int:
     from datetime import UTC, datetime, timedelta
 
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         pass
+    else:
+        if not -(2**63) <= number < 2**63:
+            raise argparse.ArgumentTypeError(f"{text}: expected milliseconds, in 64 bits")
+        return number
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -72,7 +72,7 @@ def _work(arguments: argparse.Namespace) -> int:
     done = recover.run(arguments, found)
     done.rows[:0] = list(_log_dir_rows(found, arguments))
     _show(done.rows, arguments.format)
-    if not arguments.quiet:
+    if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done))
     return done.exit_code or (options.FINDINGS if any(map(_is_bad, done.rows)) else options.CLEAN)
 
@@ -138,8 +138,9 @@ def _show(rows: Sequence[Row], form: str) -> None:
             print(json_line(row))
         return
     cells = [each for row in rows if (each := _cells(row)) is not None]
-    for line in table(_COLUMNS, cells, right=("before", "after")):
-        print(line)
+    if cells:
+        for line in table(_COLUMNS, cells, right=("before", "after")):
+            print(line)
 
 
 def _cells(row: Row) -> list[Any] | None:

@@ -86,7 +86,7 @@ def _work(arguments: argparse.Namespace) -> int:
     )
     done = retain.run(arguments, found)
     _show(done.rows, arguments.format)
-    if not arguments.quiet:
+    if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done))
     return done.exit_code
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import options
+from jobs.table import cell
 
 if TYPE_CHECKING:
     import argparse
@@ -60,6 +61,7 @@ class Rewriting:
 
     def run(self, arguments: argparse.Namespace, found: Found) -> Done:
         """All partitions that are meant, and the results where they belong."""
+        from kafka_format.errors import FormatError
         from kafka_log.errors import LogError
         from pipelines.partition_tasks import destination
 
@@ -81,9 +83,9 @@ class Rewriting:
                 rows_of = self._rows(arguments, tasks, done)
                 done.ensure_whole(arguments.output)
                 self._finish(place, found.log_dirs, tasks, rows_of)
-        except (LogError, OSError) as error:
+        except (FormatError, LogError, OSError) as error:
             done.error = _text(error)
-            sys.stderr.write(f"{done.error}\n")
+            tell(done.error)
             return done
         done.was_written = mode is not options.Mode.DRY_RUN
         done.where = "" if arguments.output is None else f"; written to {arguments.output}"
@@ -139,7 +141,9 @@ def answers(
         ):
             if isinstance(row, Failure):
                 done.failures += 1
-                sys.stderr.write(f"{row.task.path}: {row.message}\n{row.details}")
+                place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
+                tell(f"{place}{row.message}")
+                sys.stderr.write(row.details)
             else:
                 yield row
     except EngineError as error:
@@ -181,7 +185,7 @@ def find(arguments: argparse.Namespace) -> Found:
     inventory = scan(arguments.paths)
     problems = list(inventory.all_problems())
     for problem in problems:
-        sys.stderr.write(f"{problem.path}: {problem.message}\n")
+        tell(f"{problem.path}: {problem.message}")
     try:
         settings = read_settings(
             metadata=inventory.metadata,
@@ -202,13 +206,27 @@ def find(arguments: argparse.Namespace) -> Found:
     used = {task.log_dir for task in tasks}
     unreadable = sum(problem.trouble is Trouble.UNREADABLE for problem in problems)
     if not tasks:
-        sys.stderr.write("no partition found\n")
+        tell(_nothing(arguments, sum(1 for _ in inventory.partitions())))
     return Found(
         tasks=tasks,
         log_dirs=[each for each in inventory.log_dirs if each.path in used],
-        unreadable=unreadable or not tasks,
+        unreadable=unreadable or int(not tasks),
         metadata=inventory.metadata,
     )
+
+
+def _nothing(arguments: argparse.Namespace, count: int) -> str:
+    """Why there is nothing to do: nothing there, or nothing meant."""
+    chosen = [f"--topic {glob}" for glob in arguments.topics]
+    chosen += [f"--partition {number}" for number in arguments.partitions]
+    if not count or not chosen:
+        return f"no partition found in {', '.join(arguments.paths)}"
+    return f"no partition of the {count} here is meant by {' '.join(chosen)}"
+
+
+def tell(text: str) -> None:
+    """A line to stderr. A name from a disk may hold anything: it cannot play with the terminal."""
+    sys.stderr.write(f"{cell(text)}\n")
 
 
 @contextmanager

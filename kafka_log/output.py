@@ -29,6 +29,7 @@ from kafka_format.checkpoint_file import (
     decode_offset_checkpoint,
     encode_offset_checkpoint,
 )
+from kafka_format.errors import FormatError
 from kafka_log.errors import LogError
 from kafka_log.names import FileKind
 
@@ -180,6 +181,20 @@ def write_checkpoints(
         target.replace(kind.value, encode_offset_checkpoint(OffsetCheckpoint(entries)))
 
 
+def check_checkpoints(log_dir: Files) -> None:
+    """Refuse a log dir before anything is written, if its checkpoints could not be in the end.
+
+    A broker takes a log dir offline for such a file; what it was to say is not guessed here.
+    """
+    for kind in CHECKPOINTS:
+        try:
+            _read_checkpoint(log_dir, kind)
+        except FormatError as error:
+            raise OutputError(
+                f"{error}; nothing was written: repair the file, or move it away"
+            ) from error
+
+
 def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int] | None:
     if not log_dir.exists(kind.value):
         return None
@@ -188,6 +203,17 @@ def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int
 
 
 # ----------------------------------------------------------------------------------- in place
+
+
+def check_in_place(directory: str | os.PathLike[str]) -> None:
+    """Refuse to write through a link: what it leads to may not be of this log dir at all."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                raise OutputError(
+                    f"{entry.path}: found a symbolic link, expected a file of this directory to"
+                    " write in place; --output copies what it leads to"
+                )
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from kafka_log.files import DiskFiles
 from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 from kafka_log.output import (
     OutputError,
+    check_checkpoints,
     copy_log_dir_files,
     exclusive,
     whole_directory,
@@ -153,6 +154,9 @@ def destination(
     log_dirs: Sequence[LogDir], paths: Iterable[str], *, output: str | None, in_place: bool
 ) -> Iterator[Destination]:
     """Whole or not at all, or under the log dirs' locks. OutputError where neither may be."""
+    if output is not None or in_place:
+        for each in log_dirs:
+            check_checkpoints(DiskFiles(each.path))
     if output is not None:
         brokers = [each.path for each in log_dirs if each.is_clean is not None]
         with whole_directory(output, [*paths, *brokers]) as attempt:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_log.clock import FixedClock
 from kafka_log.files import DiskFiles, opened
 from kafka_log.names import FileKind, FileState, parse_directory_name, parse_file_name
+from kafka_log.output import check_in_place
 from kafka_log.partition_recovery import load_directory
 from kafka_log.recovery import Assignments, Fate, LogDirPlan, PartitionPlan
 
@@ -79,6 +80,7 @@ def _close(loaded: LoadedPartition) -> None:
 
 
 def _recover_in_place(task: PartitionTask, planned: PartitionPlan) -> None:
+    check_in_place(task.path)
     loaded = load_directory(
         DiskFiles(task.path),
         task.config,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.files import DiskFiles
 from kafka_log.names import DirectoryKind, FileKind
+from kafka_log.output import check_in_place
 from kafka_log.overlay_files import OverlayFiles
 from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
 
@@ -60,6 +61,7 @@ def _copy(files: OverlayFiles, task: PartitionTask) -> None:
 
 def _apply(plan: RetentionPlan, task: PartitionTask) -> None:
     """By way of `.deleted`, but without the wait: no reader holds a file open."""
+    check_in_place(task.path)
     scheduler = Scheduler(FixedClock(task.now_ms))
     files = DiskFiles(task.path)
     apply_retention(plan, files, task.config, scheduler)

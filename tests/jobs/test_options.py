@@ -39,6 +39,8 @@ def test_words_and_paths_may_be_mixed():
     ("words", "message"),
     [
         ((), "no PATH given"),
+        (("x", ""), "a PATH is empty"),
+        (("x", "--now", str(2**63)), "9223372036854775808: expected milliseconds, in 64 bits"),
         (("x", "--tpic", "a"), "unknown argument --tpic: did you mean --topic?"),
         (("x", "--partition", "one"), "argument --partition: invalid int value: 'one'"),
         (("x", "--now", "noon"), "'noon': expected epoch milliseconds or a time such as"),

@@ -350,6 +350,47 @@ def test_what_makes_no_sense_is_refused_in_a_line(capsys, data, arguments, probl
     assert problem in err.splitlines()[0]
 
 
+@pytest.mark.parametrize("mode", ["--output", "--in-place"])
+def test_a_checkpoint_that_is_garbage_is_told_before_anything_is_written(
+    capsys, data, tmp_path, mode
+):
+    (data / "replication-offset-checkpoint").write_bytes(b"0\n1\nno row\n")
+    before = tree(data)
+    where = [mode, tmp_path / "out"] if mode == "--output" else [mode]
+    code, _, err = run(capsys, data, "--now", NOW, *where)
+    assert code == COULD_NOT_RUN
+    assert "replication-offset-checkpoint@4: found 'no row'" in err
+    assert "nothing was written: repair the file, or move it away" in err
+    assert tree(data) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+def test_in_place_does_not_write_through_a_link(capsys, data, tmp_path):
+    partition = data / "tiny.segments-0"
+    log = min(partition.glob("*.log"))
+    elsewhere = Path(shutil.move(log, tmp_path / "elsewhere"))
+    log.symlink_to(elsewhere)
+    before = tree(partition), elsewhere.read_bytes()
+    code, _, err = run(capsys, partition, "--now", NOW, "--in-place")
+    assert (code, (tree(partition), elsewhere.read_bytes())) == (COULD_NOT_RUN, before)
+    assert f"{log}: found a symbolic link" in err
+
+
+def test_a_name_from_the_disk_says_nothing_to_a_terminal(capsys, data):
+    (data / "\x1b[31m").mkdir()
+    (data / "\x1b[31m" / "00000000000000000000.log").touch()
+    (data / "codecs-0" / "\x1b[31m.log").write_bytes(b"")
+    code, _, err = run(capsys, data, "--now", NOW)
+    assert code in (CLEAN, COULD_NOT_RUN)
+    assert "\x1b" not in err
+
+
+def test_globs_that_mean_nothing_are_told_as_such(capsys, data):
+    code, out, err = run(capsys, data, "--topic", "nope*", "--partition", 7)
+    assert (code, out) == (COULD_NOT_RUN, "")
+    assert err == "no partition of the 18 here is meant by --topic nope* --partition 7\n"
+
+
 def test_a_path_that_is_not_there_could_not_be_read(capsys, tmp_path):
     code, _, err = run(capsys, tmp_path / "nowhere")
     assert code == COULD_NOT_RUN
