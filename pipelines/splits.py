@@ -25,17 +25,19 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.index_end import Stop
 from kafka_format.offset_index import decode_offset_index
 from kafka_format.time_index import decode_time_index
+from kafka_log.inventory import Trouble
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.transactions import read_transactions
 from pipelines.log_ranges import OFFSET_END, Aborted, LogRange
-from pipelines.options import EARLIEST, LATEST, IsolationLevel
+from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
+from pipelines.storage import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from kafka_log.inventory import Partition, Segment
+    from kafka_log.inventory import Inventory, Partition, Segment
     from pipelines.options import Options
     from pipelines.storage import Storage
 
@@ -77,13 +79,23 @@ def plan_splits(options: Options, storage: Storage, *, as_consumer: bool) -> lis
 def wanted_partitions(options: Options, storage: Storage) -> Iterator[Partition]:
     """Live ones, and others (`-delete`, `-future`, …) if their path was given."""
     given = storage.given_paths()
-    for _, partition in storage.scan().partitions():
+    inventory = storage.scan()
+    if options.mode is Mode.FAILFAST:
+        _refuse_unreadable(inventory)
+    for _, partition in inventory.partitions():
         inside = f"{partition.path.rstrip('/')}/"
         was_named = any(f"{path}/".startswith(inside) for path in given)
         if partition.state is not DirectoryKind.PARTITION and not was_named:
             continue
         if options.includes(partition.topic, partition.partition):
             yield partition
+
+
+def _refuse_unreadable(inventory: Inventory) -> None:
+    """A directory that the disk does not let us look into may hold anything."""
+    for problem in inventory.all_problems():
+        if problem.trouble is Trouble.UNREADABLE:
+            raise StorageError(f"{problem.path}: {problem.message}")
 
 
 def pack(ranges: Iterable[LogRange], most: int) -> Iterator[Split]:
@@ -174,8 +186,8 @@ def offset_of_time(
 
 def _with_next(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
     """Each with the base offset of the next, below which all its offsets are."""
-    following = [each.base_offset for each in segments[1:]]
-    return zip(segments, [*following, OFFSET_END], strict=True)
+    following = [*(each.base_offset for each in segments[1:]), OFFSET_END]
+    return zip(segments, following, strict=False)  # of no segments there is no last either
 
 
 # ---------------------------------------------------------------------------- segments

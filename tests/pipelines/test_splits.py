@@ -153,6 +153,14 @@ def test_cuts_are_found_by_the_index_without_reading_the_log(tmp_path):
     assert storage.bytes_read < log.stat().st_size / 50
 
 
+def test_a_partition_without_a_segment_has_no_rows(tmp_path):
+    write_segment(tmp_path / "t-0", 0, 10)
+    (tmp_path / "t-1").mkdir()
+    for options in ({}, {"isolationLevel": "read_committed"}, {"startingTimestamp": "0"}):
+        assert {row["partition"] for row in read(tmp_path, **options)} == {0}
+    assert read(tmp_path / "t-1") == []
+
+
 # ------------------------------------------------------------------------------- pruning
 
 
