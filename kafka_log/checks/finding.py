@@ -41,6 +41,9 @@ _USED_AS_IT_IS = (
 _THROWN_AWAY = (
     "The broker deletes the file and rebuilds the producers from an older snapshot and the log."
 )
+_DOES_NOT_LOAD = (
+    "The partition does not load: the broker does not start, or takes the log dir offline."
+)
 
 RULES: dict[str, Rule] = {
     "LOG001": Rule(
@@ -53,7 +56,7 @@ RULES: dict[str, Rule] = {
         _E,
         "bytes that cannot be a batch",
         "After an unclean stop the log is cut here, if this is at or beyond the recovery point. "
-        "After a clean stop a broker that reads this segment fails at it.",
+        "After a clean stop it stays, and whoever reads up to it fails, the broker too.",
     ),
     "LOG003": Rule(
         _E,
@@ -64,14 +67,14 @@ RULES: dict[str, Rule] = {
     "LOG004": Rule(
         _W,
         "the last batch is torn",
-        "After an unclean stop the torn batch is cut off. After a clean stop it stays, and readers "
-        "end before it.",
+        "After an unclean stop the torn batch is cut off. After a clean stop it stays and readers "
+        "end before it; if an index entry points at it, the log ends at its segment's base offset.",
     ),
     "LOG005": Rule(
         _W,
         "zeros behind the last batch",
         "After an unclean stop the zeros are cut off. After a clean stop a broker that reads this "
-        "segment as it loads the log fails at them.",
+        "segment as it loads the log (it does read the last one) does not start.",
     ),
     "IDX001": Rule(_W, "an entry of an offset index that cannot follow", _USED_AS_IT_IS),
     "IDX002": Rule(_W, "part of an entry at the end of an offset index", _USED_AS_IT_IS),
@@ -82,8 +85,8 @@ RULES: dict[str, Rule] = {
     "TXN001": Rule(
         _E,
         "an entry of a transaction index of an unknown version",
-        "The log does not load if the version's first byte is positive; else the entry is read "
-        "as if it were of version 0.",
+        "The broker does not start if the version's first byte is positive; else the entry is "
+        "read as if it were of version 0.",
     ),
     "TXN002": Rule(
         _W,
@@ -106,7 +109,7 @@ RULES: dict[str, Rule] = {
     "LEP001": Rule(
         _E,
         "a leader epoch checkpoint that cannot be read",
-        "The partition does not load.",
+        _DOES_NOT_LOAD,
     ),
     "CKP001": Rule(
         _E,
@@ -114,7 +117,7 @@ RULES: dict[str, Rule] = {
         "The broker reports the log dir as failed: what it loads counts as without a checkpoint, "
         "then the dir is taken offline.",
     ),
-    "MET001": Rule(_E, "a partition.metadata that cannot be read", "The partition does not load."),
+    "MET001": Rule(_E, "a partition.metadata that cannot be read", _DOES_NOT_LOAD),
     "MET002": Rule(_E, "a meta.properties that cannot be read", "The broker does not start."),
     "MET003": Rule(
         _N,
