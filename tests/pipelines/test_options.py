@@ -1,6 +1,8 @@
 """Options are typed at the door, and refused with a reason."""
 
 import pickle
+import re
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +130,18 @@ def test_a_path_is_needed():
 def test_options_travel_to_other_processes():
     options = parsed(startingOffsets='{"t": {"0": 5}}', topics="t")
     assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_the_docs_have_every_option_and_no_other():
+    page = (Path(__file__).parents[2] / "docs" / "kafka_files.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert {each.lower() for each in named} - {"permissive", "dropmalformed", "failfast"} == {
+        *("path", "paths", "table", "topics", "partitions", "startingoffsets", "endingoffsets"),
+        *("startingtimestamp", "endingtimestamp", "isolationlevel", "includecontrol", "mode"),
+        *("columns", "maxsplitbytes", "verifychecksums"),
+    }
+    for name in named - {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}:
+        with pytest.raises(OptionsError) as caught:
+            parse_options({name: "{"} if name not in ("path", "paths", "topics") else {})
+        assert "unknown option" not in str(caught.value)
