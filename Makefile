@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.prepared
 SEEDS  ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test check format docs bench soak fuzz golden lock clean
+.PHONY: help setup java demo test check format docs bench soak fuzz golden dist lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -60,6 +60,12 @@ fuzz: setup  ## coverage-guided fuzzing of the decoders for FUZZ_SECONDS (60)
 
 golden: java setup  ## remake the golden directories with real brokers
 	@$(BIN)/python -m tests.golden.make all
+
+# A wheel is a zip. Spark takes zips alone for its workers, so it is there under that name as well.
+dist: setup  ## the wheel, and the same as a zip for spark-submit's --py-files
+	@rm -rf dist
+	@$(BIN)/hatchling build -t wheel
+	@cp dist/kafka_forensics-*.whl dist/kafka_forensics.zip
 
 lock:  ## pin every dependency anew into constraints.txt
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -8,6 +8,7 @@ return run(parser, argv, work)            # work(arguments) -> exit code
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import os
 import sys
@@ -60,6 +61,21 @@ def run(
     needs_path: bool = True,
 ) -> int:
     """Options to work to exit code: whatever happens, one line and no traceback."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return _run(parser, argv, work, needs_path=needs_path)
+    from pipelines.session import SubmitStderr
+
+    with contextlib.redirect_stderr(SubmitStderr()):
+        return _run(parser, argv, work, needs_path=needs_path)
+
+
+def _run(
+    parser: Parser,
+    argv: Sequence[str] | None,
+    work: Callable[[argparse.Namespace], int],
+    *,
+    needs_path: bool,
+) -> int:
     try:
         arguments = parse(parser, sys.argv[1:] if argv is None else argv, needs_path=needs_path)
         if arguments is None:

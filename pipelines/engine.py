@@ -96,13 +96,13 @@ def _spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
     """Spark, if it is to be used. EngineError where it must be and cannot."""
     if engine == "local":
         return None
-    from pipelines.session import SparkUnavailableError, is_submitted, session
+    from pipelines.session import SparkUnavailableError, context, is_submitted
 
     must = engine == "spark" or is_submitted()
     if not must and total_bytes < LARGE_INPUT:
         return None
     try:
-        return session().sparkContext
+        return context()
     except SparkUnavailableError as error:
         if must:
             raise EngineError(f"--engine spark: {error}") from error

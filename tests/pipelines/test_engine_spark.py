@@ -130,7 +130,7 @@ def spark_is_asked(monkeypatch):
         asked.append(True)
         raise session.SparkUnavailableError("no Java was found")
 
-    monkeypatch.setattr(session, "session", refuse)
+    monkeypatch.setattr(session, "context", refuse)
     return asked
 
 
