@@ -28,12 +28,15 @@ if TYPE_CHECKING:
 _ENDS = {"corrupt_batch": "LOG002", "truncated_batch": "LOG004", "zeroed_tail": "LOG005"}
 
 
-def check_log(log: BinaryIO, about: About) -> Iterator[Finding]:
-    """Of a `.log` or a metadata snapshot, whole; the largest batch is all that is in memory."""
+def check_log(log: BinaryIO, about: About, *, verify: bool = True) -> Iterator[Finding]:
+    """Of a `.log` or a metadata snapshot, whole; the largest batch is all that is in memory.
+
+    Without `verify`, a wrong checksum is no finding.
+    """
     judge = judge_of(about.topic)
     position: int | None = 0
     while position is not None:
-        scan = RecordScan(log, path=about.path, start=position)
+        scan = RecordScan(log, path=about.path, start=position, verify=verify)
         next_offset = suspect = None
         for columns in scan:
             yield from _damaged(columns, about)

@@ -43,13 +43,15 @@ class _Findings:
     def read(self, split: tuple[Any, ...], options: Options) -> Iterator[pa.RecordBatch]:
         """In any mode the same rows: damage is what this table is about."""
         storage = Storage(options.paths)
-        yield from batches_of_rows(self._rows(split, storage), options)
+        rows = self._rows(split, storage, verify=options.verify_checksums)
+        yield from batches_of_rows(rows, options)
 
-    def _rows(self, split: tuple[Any, ...], storage: Storage) -> Iterator[Row]:
+    def _rows(self, split: tuple[Any, ...], storage: Storage, *, verify: bool) -> Iterator[Row]:
         for item in split:
-            found = (item,) if isinstance(item, Finding) else file_findings(item, storage)
-            for finding in found:
-                yield finding_row(finding)
+            if isinstance(item, Finding):
+                yield finding_row(item)
+            else:
+                yield from map(finding_row, file_findings(item, storage, verify=verify))
 
 
 def _is_wanted(finding: Finding, options: Options) -> bool:
@@ -65,15 +67,15 @@ def finding_row(finding: Finding) -> Row:
     }
 
 
-def file_findings(task: FileTask, storage: Storage) -> Iterator[Finding]:
-    """What is wrong with one file."""
+def file_findings(task: FileTask, storage: Storage, *, verify: bool = True) -> Iterator[Finding]:
+    """What is wrong with one file; `verify` asks for the checksums of its batches, too."""
     kind = task.file.name.kind
     topic = CLUSTER_METADATA_TOPIC if kind is FileKind.BOOTSTRAP_CHECKPOINT else task.topic
     about = About(task.file.path, topic, task.partition)
     try:
         if kind in _LOGS:
             with storage.open(task.file.path) as log:
-                yield from check_log(log, about)
+                yield from check_log(log, about, verify=verify)
         else:
             yield from _small_file_findings(task, storage, about)
     except OSError as error:

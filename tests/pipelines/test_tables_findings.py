@@ -352,6 +352,13 @@ def test_a_batch_that_says_it_is_longer_is_one_finding_and_hides_nothing(tmp_pat
     assert found == [("LOG001", 17, 0), ("LOG001", 140 + 17, 2)]
 
 
+def test_without_verification_a_wrong_checksum_is_no_finding(tmp_path):
+    root = log_dir(tmp_path)
+    write(root, f"orders-0/{SEGMENT}.log", FLIPPED + batch(3)[:30])
+    found = [row["id"] for row in read_table(root, "findings", verifyChecksums="false")]
+    assert found == ["LOG004"]
+
+
 def test_findings_of_a_topic_alone(tmp_path):
     root = log_dir(tmp_path)
     write(root, f"orders-0/{SEGMENT}.log", FLIPPED)
