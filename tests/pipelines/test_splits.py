@@ -25,11 +25,11 @@ def place(row: dict) -> tuple:
     return row["topic"], row["partition"], row["offset"]
 
 
-def received(name: str) -> list[tuple]:
+def received(name: str, isolation: str = "read_uncommitted") -> list[tuple]:
     return sorted(
         place(row)
         for row in golden.expected(name)
-        if "offset" in row and row["isolation"] == "read_uncommitted"
+        if "offset" in row and row["isolation"] == isolation
     )
 
 
@@ -60,6 +60,19 @@ def test_splits_of_any_size_together_are_what_the_consumer_received(name, size):
     rows = read(golden.shared(name), maxSplitBytes=size, columns="topic,partition,offset")
     found = [place(row) for row in rows if row["topic"] != "__cluster_metadata"]
     assert sorted(found) == received(name)
+
+
+@pytest.mark.parametrize("size", ["1", "700"])
+@pytest.mark.parametrize("name", ["clean-3.9.1", "unclean-4.3.1"])
+def test_what_was_aborted_is_left_out_however_the_log_is_cut(name, size):
+    rows = read(
+        golden.shared(name),
+        maxSplitBytes=size,
+        isolationLevel="read_committed",
+        columns="topic,partition,offset",
+    )
+    found = [place(row) for row in rows if row["topic"] != "__cluster_metadata"]
+    assert sorted(found) == received(name, "read_committed")
 
 
 @pytest.mark.parametrize("name", ["clean-3.9.1", "legacy-2.8.2"])
