@@ -11,6 +11,7 @@ VERBS = {
     "offsets": "log start, high watermark, last stable offset, log end, and what holds them",
     "retain": "what retention would delete, by time, size and start offset",
     "recover": "what a restart would truncate and rebuild",
+    "export": "tables to Delta or Parquet, each time only what is new, with a manifest",
     "dump": "one file or directory in kafka-dump-log's words, text or JSON lines",
 }
 

@@ -1,0 +1,284 @@
+"""Tables into a lake: Delta, or Parquet; again and again, and each time only what is new.
+
+A row is new unless its key is there already (`KEYS`): a record is known by its offset, a batch by
+where it lies and what it says of itself, anything else by all of its columns. Nothing is ever
+changed or removed, so a segment that has grown has two rows; `exported_at` tells which is older.
+
+    OUT/records/…               one directory a table, by topic where there is much to hold
+    OUT/manifests/TIME.json     what went in and what came out, a file a run (manifest.py)
+
+Delta adds in one step, by a merge that only inserts. Parquet adds files beside those that are
+there, and must not be written by two at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import MapType, StructField, StructType, TimestampType
+
+from kafka_log.output import OutputError
+from pipelines.manifest import changed, input_files, iso_time, manifest_text, with_digests
+from pipelines.options import parse_options
+from pipelines.schema import COLUMNS, column_names, spark_schema
+from pipelines.session import DELTA_SETTINGS, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipelines.log_directory import LogDirectory
+    from pipelines.manifest import InputFile
+
+FORMATS = ("delta", "parquet")
+EXPORTED_AT = StructField(
+    "exported_at", TimestampType(), metadata={"comment": "when the row was first exported"}
+)
+
+_BY_OFFSET = ("log_partition", "log_offset")
+KEYS: dict[str, tuple[str, ...]] = {
+    "records": ("topic", "partition", "offset"),
+    "batches": ("path", "position", "base_offset", "crc", "damage"),
+    "consumer_offsets": _BY_OFFSET,
+    "group_metadata": _BY_OFFSET,
+    "transaction_state": _BY_OFFSET,
+    "share_group_state": _BY_OFFSET,
+}
+"""What makes a row another; all columns, of tables that are not named."""
+BY_TOPIC = frozenset({"records", "batches"})
+"""Tables with a directory a topic; the others are small, and would be all directories."""
+COMMENTS = {
+    "records": "a row a record, as Spark's Kafka source has them",
+    "batches": "a row a batch header",
+    "segments": "a row a segment",
+    "partitions": "a row a partition directory",
+    "log_dirs": "a row a log directory",
+    "files": "a row a file",
+    "offset_index": "a row an entry of an offset index",
+    "time_index": "a row an entry of a time index",
+    "transaction_index": "a row an aborted transaction",
+    "producer_snapshots": "a row a producer in a snapshot",
+    "leader_epochs": "a row a leader epoch",
+    "checkpoints": "a row a partition in a checkpoint file",
+    "consumer_offsets": "a row a committed offset, tombstones too",
+    "group_metadata": "a row a record about a group or its members",
+    "transaction_state": "a row a state of a transactional id",
+    "share_group_state": "a row a state of a share group",
+    "cluster_metadata": "a row a record of the KRaft metadata",
+    "findings": "a row something that is wrong",
+}
+
+
+class DeltaUnavailableError(Exception):
+    """Delta tables need jars that are not here; says what brings them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What became of one table."""
+
+    table: str
+    location: str
+    format: str
+    rows_added: int
+    version: int | None = None
+    """Of a Delta table, to travel back to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    tables: tuple[Written, ...]
+    manifest: str
+    """Where it is."""
+    inputs: tuple[InputFile, ...]
+    changed: tuple[str, ...]
+    """Files that were written to meanwhile: of them, the manifest proves nothing."""
+
+
+def export(
+    log: LogDirectory,
+    output: str,
+    *,
+    now_ms: int,
+    tables: Sequence[str] = tuple(COLUMNS),
+    form: str = "delta",
+    options: dict[str, str] | None = None,
+    digests: bool = True,
+    on_written: Callable[[Written], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Exported:
+    """Add what is new of these tables. `options` are those of `kafka_files`, for every table.
+
+    Raises OptionsError, StorageError, OutputError, DeltaUnavailableError, and what Spark raises.
+    """
+    given = options or {}
+    wanted = parse_options({**given, "path": log.paths[0]}).includes
+    if form == "delta":
+        ensure_delta(log.spark)
+    _ensure_outside(output, [*log.paths, *(each.path for each in log.inventory().log_dirs)])
+    listed = input_files(log.inventory(), wanted)
+    inputs = with_digests(listed, log.storage, on_progress) if digests else listed
+    written = []
+    for table in tables:
+        frame = _with_time(log.read(table, given), table, now_ms)
+        location = f"{output.rstrip('/')}/{table}"
+        written.append(_WRITERS[form](log.spark, frame, table, location))
+        if on_written is not None:
+            on_written(written[-1])
+    moved = changed(listed, input_files(log.inventory(), wanted))
+    text = manifest_text(
+        started_ms=now_ms,
+        options={"paths": list(log.paths), "format": form, **given},
+        inputs=inputs,
+        changed_files=moved,
+        outputs=[asdict(each) for each in written],
+    )
+    place = _write_manifest(log.spark, output, now_ms, text)
+    return Exported(
+        tables=tuple(written), manifest=place, inputs=tuple(inputs), changed=tuple(moved)
+    )
+
+
+def export_schema(table: str) -> StructType:
+    return StructType([*spark_schema(table).fields, EXPORTED_AT])
+
+
+def _with_time(frame: DataFrame, table: str, now_ms: int) -> DataFrame:
+    timed = frame.withColumn(EXPORTED_AT.name, F.timestamp_millis(F.lit(now_ms)))
+    return timed.select(
+        *(
+            F.col(each.name).alias(each.name, metadata=each.metadata)
+            for each in export_schema(table)
+        )
+    )
+
+
+def is_known(table: str) -> str:
+    """SQL: whether a row of `new` is one of `old`. Null is as good a value as another."""
+    kinds = {name: kind for name, kind, _ in COLUMNS[table]}
+
+    def value(side: str, name: str) -> str:
+        column = f"{side}.`{name}`"
+        return f"to_json({column})" if isinstance(kinds[name], MapType) else column
+
+    names = KEYS.get(table) or column_names(table)
+    return " AND ".join(f"{value('old', name)} <=> {value('new', name)}" for name in names)
+
+
+# ------------------------------------------------------------------------------------- Delta
+
+
+def ensure_delta(spark: SparkSession) -> None:
+    """Raises DeltaUnavailableError."""
+    from py4j.java_gateway import JavaClass
+
+    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask
+    has_jars = isinstance(jvm.io.delta.tables.DeltaTable, JavaClass)
+    extensions = spark.conf.get("spark.sql.extensions", "") or ""
+    if not has_jars or "io.delta" not in extensions:
+        raise DeltaUnavailableError(without_delta("this Spark session has no Delta"))
+
+
+def without_delta(found: str) -> str:
+    """One sentence that says what brings it."""
+    packages = DELTA_SETTINGS[0]
+    return (
+        f"{found}: the line `{packages} {settings(delta=True)[packages]}` of"
+        " conf/spark-defaults.conf brings its jars; --format parquet needs none"
+    )
+
+
+def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: str) -> Written:
+    from delta.tables import DeltaTable
+
+    if not DeltaTable.isDeltaTable(spark, location):
+        _ensure_absent(spark, location)
+        builder = DeltaTable.create(spark).location(location).comment(COMMENTS[table])
+        builder = builder.addColumns(export_schema(table))
+        (builder.partitionedBy("topic") if table in BY_TOPIC else builder).execute()
+        frame.write.format("delta").mode("append").save(location)
+        there = DeltaTable.forPath(spark, location)
+        added = there.toDF().count()
+    else:
+        there = DeltaTable.forPath(spark, location)
+        merge = there.alias("old").merge(frame.alias("new"), is_known(table))
+        (numbers,) = merge.whenNotMatchedInsertAll().execute().collect()
+        added = numbers["num_inserted_rows"]
+    version = there.history(1).collect()[0]["version"]
+    return Written(
+        table=table, location=location, format="delta", rows_added=added, version=version
+    )
+
+
+# ----------------------------------------------------------------------------------- Parquet
+
+
+def _write_parquet(spark: SparkSession, frame: DataFrame, table: str, location: str) -> Written:
+    # With our schema: a topic may be called 2026, which Spark would take for a number.
+    reader = spark.read.schema(export_schema(table))
+    before, new = 0, frame
+    if _exists(spark, location):
+        if _exists(spark, f"{location}/_delta_log"):
+            raise OutputError(f"{location}: found a Delta table, expected Parquet or nothing")
+        old = reader.parquet(location)
+        before = old.count()
+        new = frame.alias("new").join(old.alias("old"), F.expr(is_known(table)), "left_anti")
+    writer = new.write.mode("append")
+    (writer.partitionBy("topic") if table in BY_TOPIC else writer).parquet(location)
+    added = reader.parquet(location).count() - before
+    return Written(table=table, location=location, format="parquet", rows_added=added)
+
+
+_WRITERS = {"delta": _write_delta, "parquet": _write_parquet}
+
+# ---------------------------------------------------------------------- where output may be
+
+
+def _ensure_outside(output: str, evidence: Sequence[str]) -> None:
+    if "://" in output:
+        return
+    target = Path(output).resolve()
+    for path in evidence:
+        if "://" not in path and (source := Path(path).resolve()) in (target, *target.parents):
+            raise OutputError(
+                f"{output}: found inside {source}, expected output outside the evidence"
+            )
+
+
+def _ensure_absent(spark: SparkSession, location: str) -> None:
+    if _exists(spark, location):
+        raise OutputError(f"{location}: found something else, expected a Delta table or nothing")
+
+
+def _hadoop_path(spark: SparkSession, location: str) -> tuple[Any, Any]:
+    """Spark's own way to a place, so that what it can write to, we can."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    java_spark: Any = spark._jsc  # noqa: SLF001
+    path = jvm.org.apache.hadoop.fs.Path(location)
+    return path.getFileSystem(java_spark.hadoopConfiguration()), path
+
+
+def _exists(spark: SparkSession, location: str) -> bool:
+    files, path = _hadoop_path(spark, location)
+    return bool(files.exists(path))
+
+
+def _write_manifest(spark: SparkSession, output: str, now_ms: int, text: str) -> str:
+    name = iso_time(now_ms).replace(":", "-")  # which Hadoop's paths do not take
+    location = f"{output.rstrip('/')}/manifests/{name}.json"
+    files, path = _hadoop_path(spark, location)
+    if files.getScheme() == "file":  # without the checksum file that Hadoop would add
+        local = Path(path.toUri().getPath())
+        local.parent.mkdir(parents=True, exist_ok=True)
+        local.write_text(text, encoding="utf-8")
+        return location
+    stream = files.create(path, True)
+    try:
+        stream.write(bytearray(text.encode()))
+    finally:
+        stream.close()
+    return location

@@ -1,0 +1,235 @@
+"""Tables exported, and exported again from a directory that has grown."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import cli, export
+from jobs.options import CLEAN, COULD_NOT_RUN, USAGE
+from pipelines.export import DeltaUnavailableError, ensure_delta, is_known
+from pipelines.manifest import InputFile, changed, with_digests
+from pipelines.schema import COLUMNS
+from pipelines.storage import Storage
+from tests import golden
+from tests.oracle.test_availability import NO_NETWORK
+
+ROOT = Path(__file__).parents[2]
+PACK = "unclean-4.3.1"
+FIRST, SECOND = "1794830400005", "1794830460000"
+SECOND_SEGMENT = "00000000000000000005"
+
+
+@pytest.fixture
+def data(tmp_path) -> Path:
+    """The files of a log dir, and of its partition `transactions-0` what is before offset 5."""
+    (log_dir,) = golden.log_dirs(golden.shared(PACK))
+    copy = tmp_path / "data"
+    copy.mkdir()
+    for path in log_dir.iterdir():
+        if path.is_file():
+            shutil.copy2(path, copy)
+    shutil.copytree(
+        log_dir / "transactions-0",
+        copy / "transactions-0",
+        ignore=shutil.ignore_patterns(f"{SECOND_SEGMENT}.*"),
+    )
+    return copy
+
+
+def grow(data: Path) -> None:
+    (log_dir,) = golden.log_dirs(golden.shared(PACK))
+    for path in (log_dir / "transactions-0").glob(f"{SECOND_SEGMENT}.*"):
+        shutil.copy2(path, data / "transactions-0")
+
+
+def received() -> list[int]:
+    """Offsets that a real consumer received of that partition."""
+    return sorted(
+        row["offset"]
+        for row in golden.expected(PACK)
+        if row["topic"] == "transactions"
+        and row["partition"] == 0
+        and row["isolation"] == "read_uncommitted"
+        and "offset" in row
+    )
+
+
+def run(capsys, *arguments):
+    code = export.main([str(each) for each in arguments])
+    captured = capsys.readouterr()
+    added = {
+        line.split()[0]: int(line.split()[1]) for line in captured.out.splitlines()[1:] if line
+    }
+    return code, added, captured.err
+
+
+def export_twice(capsys, data, lake, *arguments):
+    """What each of two runs added, by table."""
+    where = [data, "--output", lake, "--table", "records", *arguments]
+    code, first, err = run(capsys, *where, "--now", FIRST)
+    assert code == CLEAN, err
+    grow(data)
+    code, second, err = run(capsys, *where, "--now", SECOND)
+    assert code == CLEAN, err
+    return first, second
+
+
+def test_a_second_export_to_delta_adds_only_what_is_new(delta_spark, capsys, data, tmp_path):
+    from delta.tables import DeltaTable
+
+    first, second = export_twice(capsys, data, tmp_path / "lake")
+    before = [offset for offset in received() if offset < 5]
+    assert first == {"records": len(before)}
+    assert second == {"records": len(received()) - len(before)}
+
+    location = str(tmp_path / "lake" / "records")
+    found = delta_spark.read.format("delta").load(location)
+    rows = found.select("offset", "exported_at").collect()
+    assert sorted(row["offset"] for row in rows) == received()
+    assert {row["offset"] < 5 for row in rows if row["exported_at"].minute == 0} == {True}
+    assert {row["offset"] < 5 for row in rows if row["exported_at"].minute == 1} == {False}
+    assert found.columns[:8] == [name for name, _, _ in COLUMNS["records"]][:8]
+    assert found.schema["value"].metadata["comment"] == "null is a tombstone, empty is not"
+    (detail,) = DeltaTable.forPath(delta_spark, location).detail().collect()
+    assert detail["description"] == "a row a record, as Spark's Kafka source has them"
+    assert detail["partitionColumns"] == ["topic"]
+
+
+def test_a_second_export_to_parquet_adds_only_what_is_new(spark, capsys, data, tmp_path):
+    lake = tmp_path / "lake"
+    more = ("--format", "parquet", "--table", "log_dirs")  # whose rows have a map
+    first, second = export_twice(capsys, data, lake, *more)
+    before = [offset for offset in received() if offset < 5]
+    assert first == {"records": len(before), "log_dirs": 1}
+    assert second == {"records": len(received()) - len(before), "log_dirs": 1}  # it has grown
+    rows = spark.read.parquet(str(lake / "records")).select("offset", "topic").collect()
+    assert sorted(rows) == [(offset, "transactions") for offset in received()]
+
+
+def test_the_manifest_has_the_sum_of_every_file(spark, capsys, data, tmp_path):
+    lake = tmp_path / "lake"
+    arguments = [data, "--output", lake, "--format", "parquet", "--table", "leader_epochs"]
+    code, added, err = run(capsys, *arguments, "--now", FIRST)
+    assert (code, added) == (CLEAN, {"leader_epochs": 1})
+    place = lake / "manifests" / "2026-11-16T12-00-00.005Z.json"
+    assert err.endswith(f"files looked at: {place}\n")
+    manifest = json.loads(place.read_text())
+    # Sums and sizes of the same files when the broker's directory was packed.
+    packed = {each.path: (each.sha256, each.size) for each in golden.checksums(PACK)}
+    found = {
+        str(Path(each["path"]).relative_to(tmp_path)): (each["sha256"], each["size_in_bytes"])
+        for each in manifest["inputs"]
+    }
+    there = {str(path.relative_to(tmp_path)) for path in data.rglob("*") if path.is_file()}
+    assert found == {path: packed[path] for path in there}
+    assert manifest["changed_while_exported"] == []
+    (output,) = manifest["outputs"]
+    assert (output["table"], output["rows_added"]) == ("leader_epochs", 1)
+    log = data / "transactions-0" / "00000000000000000000.log"
+    times = {each["path"]: each["modified_ms"] for each in manifest["inputs"]}
+    assert times[str(log)] == log.stat().st_mtime_ns // 1_000_000
+
+
+def test_a_file_that_cannot_be_read_has_no_sum_but_a_reason(tmp_path):
+    (tmp_path / "a-0").mkdir()
+    gone = InputFile(path=str(tmp_path / "a-0" / "gone"), size_in_bytes=3, modified_ms=1)
+    (found,) = with_digests([gone], Storage([str(tmp_path)]))
+    assert found.sha256 is None
+    assert "No such file" in found.problem
+
+
+def test_files_that_came_went_grew_or_were_touched_are_told():
+    def file(path, size, time):
+        return InputFile(path=path, size_in_bytes=size, modified_ms=time)
+
+    before = [file("same", 1, 1), file("gone", 1, 1), file("grown", 1, 1), file("touched", 1, 1)]
+    after = [file("same", 1, 1), file("new", 1, 1), file("grown", 2, 1), file("touched", 1, 2)]
+    assert changed(before, after) == ["gone", "grown", "new", "touched"]
+
+
+def test_a_row_is_known_by_its_key_and_null_is_a_value():
+    assert is_known("records") == (
+        "old.`topic` <=> new.`topic` AND old.`partition` <=> new.`partition`"
+        " AND old.`offset` <=> new.`offset`"
+    )
+    assert "to_json(old.`checkpoints`) <=> to_json(new.`checkpoints`)" in is_known("log_dirs")
+
+
+def test_output_stays_outside_the_evidence(spark, capsys, data):
+    before = sorted(data.rglob("*"))
+    code, _, err = run(capsys, data, "--output", data / "lake", "--format", "parquet")
+    assert code == COULD_NOT_RUN
+    assert err.splitlines()[-1].endswith(
+        f"{data}/lake: found inside {data}, expected output outside the evidence"
+    )
+    assert sorted(data.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["."], "no --output DIR given"),
+        ([".", "--output", "x", "--table", "record"], "no table record: did you mean records?"),
+        ([".", "--output", "x", "--format", "csv"], "invalid choice: 'csv'"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_starts_no_spark(capsys, arguments, message):
+    code, _, err = run(capsys, *arguments)
+    assert code == USAGE
+    assert message in err.splitlines()[0]
+
+
+def test_a_path_at_which_nothing_is_starts_no_spark(capsys, tmp_path):
+    code, _, err = run(capsys, tmp_path / "nowhere", "--output", tmp_path / "lake")
+    assert code == COULD_NOT_RUN
+    assert err == f"kafka-forensics export: {tmp_path}/nowhere: No such file or directory\n"
+    assert not (tmp_path / "lake").exists()
+
+
+class _Conf:
+    def get(self, name, default):
+        return default
+
+
+class _SessionWithoutDelta:
+    _jvm = None
+    conf = _Conf()
+
+
+def test_a_session_without_delta_says_which_line_brings_it(spark):
+    without = _SessionWithoutDelta()
+    without._jvm = spark._jvm
+    with pytest.raises(DeltaUnavailableError) as raised:
+        ensure_delta(without)
+    assert str(raised.value) == (
+        "this Spark session has no Delta: the line"
+        " `spark.jars.packages io.delta:delta-spark_4.2_2.13:4.4.0` of conf/spark-defaults.conf"
+        " brings its jars; --format parquet needs none"
+    )
+
+
+def test_where_the_jars_cannot_be_had_one_sentence_says_so(data, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", "export", str(data), "--output", str(tmp_path / "lake")],
+        cwd=ROOT,
+        env=dict(os.environ) | {"JAVA_TOOL_OPTIONS": f"{NO_NETWORK} -Duser.home={tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == COULD_NOT_RUN
+    assert done.stderr.splitlines()[-1] == (
+        "kafka-forensics export: Spark did not start with Delta's jars: the line"
+        " `spark.jars.packages io.delta:delta-spark_4.2_2.13:4.4.0` of conf/spark-defaults.conf"
+        " brings its jars; --format parquet needs none"
+    )
+    assert not (tmp_path / "lake").exists()
+
+
+def test_export_is_a_verb():
+    assert "export" in cli.VERBS
