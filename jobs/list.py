@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_log.inventory import Inventory, LogDir
+    from kafka_log.inventory import Inventory
+
+Row = dict[str, Any]
 
 _DESCRIPTION = """\
 Tell what is in log directories: who had them and whether they were stopped cleanly, their topics
@@ -58,42 +60,49 @@ def _list(arguments: argparse.Namespace) -> int:
     return output.code
 
 
-def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:
     from pipelines.tables.inventory import file_row, log_dir_row, problem_row
 
     selection = options.Selection.of(arguments)
+    placed = _placed_rows(inventory, selection, arguments)
+    following = next(placed, None)
     for log_dir in inventory.log_dirs:
         yield log_dir_row(log_dir)
-        yield from _partition_rows(log_dir, selection, arguments)
+        while following is not None and following[0] == log_dir.path:
+            yield following[1]
+            following = next(placed, None)
         if arguments.files and selection.is_everything:
             yield from map(file_row, log_dir.files)
     yield from map(problem_row, inventory.all_problems())
 
 
-def _partition_rows(
-    log_dir: LogDir, selection: options.Selection, arguments: argparse.Namespace
-) -> Iterator[dict[str, Any]]:
+def _placed_rows(
+    inventory: Inventory, selection: options.Selection, arguments: argparse.Namespace
+) -> Iterator[tuple[str, Row]]:
+    """Rows of the partitions of all log dirs, each with its log dir, in their order."""
     from pipelines.engine import EngineError, Failure, progress_bar, run
-    from pipelines.tables.inventory import PartitionTask, bytes_to_read, partition_rows
+    from pipelines.tables.inventory import PartitionTask, bytes_to_read, placed_rows
 
     tasks = [
         PartitionTask(log_dir.path, partition, arguments.segments, arguments.files)
+        for log_dir in inventory.log_dirs
         for partition in log_dir.partitions
         if selection.includes(partition.topic, partition.partition)
     ]
     try:
-        for row in run(
+        for placed in run(
             tasks,
-            partition_rows,
+            placed_rows,
             engine=arguments.engine,
             bytes_of=bytes_to_read,
             on_progress=None if arguments.quiet else progress_bar("reading"),
         ):
-            if isinstance(row, Failure):
-                path, said = row.task.partition.path, row.message
-                yield {"kind": "problem", "path": path, "trouble": "unreadable", "message": said}
+            if isinstance(placed, Failure):
+                path, said = placed.task.partition.path, placed.message
+                row = {"kind": "problem", "path": path, "trouble": "unreadable", "message": said}
+                yield placed.task.log_dir, row
             else:
-                yield row
+                yield placed
     except EngineError as error:
         raise options.CannotRunError(str(error)) from error
 
@@ -101,21 +110,21 @@ def _partition_rows(
 class _Output:
     code = options.CLEAN
 
-    def show(self, row: dict[str, Any]) -> None:
+    def show(self, row: Row) -> None:
         if row["kind"] == "problem":
             self._blame(row)
 
     def finish(self) -> None:
         sys.stdout.flush()
 
-    def _blame(self, row: dict[str, Any]) -> None:
+    def _blame(self, row: Row) -> None:
         worse = options.COULD_NOT_RUN if row["trouble"] == "unreadable" else options.FINDINGS
         self.code = max(self.code, worse)
         sys.stderr.write(f"{cell(row['path'])}: {row['trouble']}: {cell(row['message'])}\n")
 
 
 class _Json(_Output):
-    def show(self, row: dict[str, Any]) -> None:
+    def show(self, row: Row) -> None:
         super().show(row)
         print(json_line(row))
 
@@ -124,11 +133,11 @@ class _Text(_Output):
     """A log dir, its partitions in a table, and below each what else was asked for."""
 
     def __init__(self) -> None:
-        self._partitions: list[dict[str, Any]] = []
-        self._details: list[dict[str, Any]] = []
+        self._partitions: list[Row] = []
+        self._details: list[Row] = []
         self._began = False
 
-    def show(self, row: dict[str, Any]) -> None:
+    def show(self, row: Row) -> None:
         super().show(row)
         if row["kind"] == "log_dir":
             self._flush()
@@ -142,7 +151,7 @@ class _Text(_Output):
         self._flush()
         super().finish()
 
-    def _begin(self, row: dict[str, Any]) -> None:
+    def _begin(self, row: Row) -> None:
         if self._began:
             print()
         self._began = True
@@ -172,7 +181,7 @@ def _print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         print(line)
 
 
-def _heading(row: dict[str, Any]) -> Iterator[str]:
+def _heading(row: Row) -> Iterator[str]:
     who = [f"node {row['node_id']}"] if row["node_id"] is not None else []
     who += [f"{name} {row[f'{name}_id']}" for name in ("cluster", "directory") if row[f"{name}_id"]]
     yield f"{cell(row['path'])}: {cell(', '.join(who)) or 'no meta.properties'}"
@@ -202,7 +211,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _partition_cells(row: dict[str, Any]) -> list[object]:
+def _partition_cells(row: Row) -> list[object]:
     return [
         row["topic"] if row["topic"] is not None else row["path"],
         row["partition"],
@@ -216,7 +225,7 @@ def _partition_cells(row: dict[str, Any]) -> list[object]:
     ]
 
 
-def _segment_cells(row: dict[str, Any]) -> list[object]:
+def _segment_cells(row: Row) -> list[object]:
     return [
         row["path"],
         row["base_offset"],
@@ -230,7 +239,7 @@ def _segment_cells(row: dict[str, Any]) -> list[object]:
     ]
 
 
-def _file_cells(row: dict[str, Any]) -> list[object]:
+def _file_cells(row: Row) -> list[object]:
     return [human_size(row["size_in_bytes"]), row["path"], row["what"]]
 
 

@@ -74,6 +74,12 @@ def bytes_to_read(task: PartitionTask) -> int:
     return min(last.size_in_bytes, _AROUND_LAST_ENTRY) if has_index else last.size_in_bytes
 
 
+def placed_rows(task: PartitionTask) -> Iterator[tuple[str, Row]]:
+    """Each row with its log dir, for tasks of several."""
+    for row in partition_rows(task):
+        yield task.log_dir, row
+
+
 def partition_rows(
     task: PartitionTask, *, open_file: OpenFile = open_unbuffered, log_end: bool = True
 ) -> Iterator[Row]:

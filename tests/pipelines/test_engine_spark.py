@@ -2,10 +2,13 @@
 
 import hashlib
 import json
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -100,6 +103,40 @@ def test_what_workers_cannot_load_is_said_once(spark, monkeypatch, tmp_path):
 
     with pytest.raises(EngineError, match=r"cannot run this: .*No module named 'only_here'"):
         list(run([1, 2, 3], only_here.nothing, engine="spark"))
+
+
+def test_ctrl_c_ends_the_tasks(spark, tmp_path):
+    tasks = [str(tmp_path / name) for name in "ab"]
+    pids = []
+
+    def interrupt(*_):
+        pids.extend(int(Path(task).read_text()) for task in tasks if Path(task).exists())
+        if len(pids) < len(tasks):
+            pids.clear()
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+        else:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(run(tasks, functions.sleeps, engine="spark"))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    until = time.monotonic() + 30  # of the minute that they would sleep
+    while any(map(is_alive, pids)) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(map(is_alive, pids))
+
+
+def is_alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 # ----------------------------------------------------------------------------------- slices
