@@ -17,7 +17,7 @@ from pipelines.options import Bounds, Mode
 from pipelines.splits import pack, plan_splits, wanted_partitions
 from pipelines.storage import Storage
 from pipelines.tables import decoded
-from pipelines.tables.rows import batches_of_rows
+from pipelines.tables.rows import batch_of_columns, source_columns
 from pipelines.tables.side_files import DamageError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ _LOG_COLUMNS = {
     "position": "position",
     "key": "key",
     "value": "value",
-    "control_type": "control_type",
+    "control_type": "record_control_type",
     "path": "path",
 }
 """Columns of `records`, and what they are called where `offset` is a committed one."""
@@ -64,7 +64,7 @@ class _InternalTopic:
     def read(self, split: Split, options: Options) -> Iterator[pa.RecordBatch]:
         from pipelines.arrow import merged
 
-        return merged(batches_of_rows(_rows(split, options), options))
+        return merged(_batches(split, options))
 
 
 READER = _InternalTopic()
@@ -98,40 +98,64 @@ def _snapshots(options: Options, storage: Storage) -> Iterator[LogRange]:
                 )
 
 
-def _rows(split: Split, options: Options) -> Iterator[Row]:
+def _batches(split: Split, options: Options) -> Iterator[pa.RecordBatch]:
+    """Keys and values are decoded one by one; what else a record has stays Arrow's."""
     from pipelines.tables.records import read_records
 
-    decode = _DECODERS[options.table]
     for batch in read_records(split, _of_records(options), Storage(options.paths)):
-        for record in batch.to_pylist():
-            content = decode(record)
-            if content is None or not _is_wanted(content, record, options):
-                continue
-            yield {_LOG_COLUMNS[name]: value for name, value in record.items()} | content
+        rows = list(_decoded_rows(batch, options))
+        if not rows:
+            continue
+        kept = batch if len(rows) == batch.num_rows else batch.take([row for row, _ in rows])
+        columns = {own: kept.column(name) for name, own in _LOG_COLUMNS.items()}
+        for name in source_columns(options):
+            if name not in columns:
+                columns[name] = [content.get(name) for _, content in rows]
+        yield batch_of_columns(columns, options)
 
 
-def _is_wanted(content: Row, record: Row, options: Options) -> bool:
+def _decoded_rows(batch: pa.RecordBatch, options: Options) -> Iterator[tuple[int, Row]]:
+    """Those that are rows of this table, by their places in the batch."""
+    decode = _DECODERS[options.table]
+    names = _INPUTS[options.table]
+    inputs = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    for row, values in enumerate(inputs):
+        content = decode(*values)
+        if content is None or not _is_wanted(content, batch, row, options):
+            continue
+        yield row, content
+
+
+def _is_wanted(content: Row, batch: pa.RecordBatch, row: int, options: Options) -> bool:
     if content.get("damage") is not None and options.mode is not Mode.PERMISSIVE:
         if options.mode is Mode.FAILFAST:
-            where = f"{record['path']}@{record['position']}, offset {record['offset']}"
-            raise DamageError(f"{where}: {content['damage']}")
+            path, position, offset = (
+                batch.column(name)[row] for name in ("path", "position", "offset")
+            )
+            raise DamageError(f"{path}@{position}, offset {offset}: {content['damage']}")
         return False
     if options.table != "consumer_offsets":
         return True
     return options.includes(content.get("topic") or "", content.get("partition"))
 
 
-def _metadata(record: Row) -> dict[str, Any]:
-    is_snapshot = {"is_snapshot": record["path"].endswith(FileKind.METADATA_SNAPSHOT.value)}
-    if record["control_type"] is not None:
-        return is_snapshot | decoded.control_record(record["key"], record["value"])
-    return is_snapshot | decoded.metadata_record(record["value"])
+def _metadata(
+    key: bytes | None, value: bytes | None, control_type: str | None, path: str
+) -> dict[str, Any]:
+    is_snapshot = {"is_snapshot": path.endswith(FileKind.METADATA_SNAPSHOT.value)}
+    if control_type is not None:
+        return is_snapshot | decoded.control_record(key, value)
+    return is_snapshot | decoded.metadata_record(value)
 
 
-_DECODERS: dict[str, Callable[[Row], dict[str, Any] | None]] = {
-    "consumer_offsets": lambda record: decoded.consumer_offset(record["key"], record["value"]),
-    "group_metadata": lambda record: decoded.group_metadata(record["key"], record["value"]),
-    "transaction_state": lambda record: decoded.transaction_state(record["key"], record["value"]),
-    "share_group_state": lambda record: decoded.share_group_state(record["key"], record["value"]),
+_DECODERS: dict[str, Callable[..., dict[str, Any] | None]] = {
+    "consumer_offsets": decoded.consumer_offset,
+    "group_metadata": decoded.group_metadata,
+    "transaction_state": decoded.transaction_state,
+    "share_group_state": decoded.share_group_state,
     "cluster_metadata": _metadata,
 }
+_INPUTS = dict.fromkeys(_DECODERS, ("key", "value")) | {
+    "cluster_metadata": ("key", "value", "control_type", "path")
+}
+"""What a decoder is given of a record."""

@@ -74,11 +74,11 @@ def batches_of_rows(rows: Iterable[Row], options: Options) -> Iterator[pa.Record
     """Some thousand rows at a time; a column that a row does not have is null."""
     remaining = iter(rows)
     while some := list(islice(remaining, ROWS_PER_BATCH)):
-        columns = {name: [row.get(name) for row in some] for name in _sources(options)}
+        columns = {name: [row.get(name) for row in some] for name in source_columns(options)}
         yield batch_of_columns(columns, options)
 
 
-def _sources(options: Options) -> list[str]:
+def source_columns(options: Options) -> list[str]:
     """What rows are asked for: of a time its milliseconds, which the other column follows from."""
     wanted = _wanted(options)
     times = {f"{name}_ms" for name in wanted if _is_time(options.table, name)}
@@ -132,9 +132,13 @@ def _printable(value: Any) -> Any:
 
 
 def _times(milliseconds: Any) -> pa.Array:
+    import pyarrow as pa
+
     from pipelines.arrow import timestamps
 
-    if not isinstance(milliseconds, np.ndarray):
+    if isinstance(milliseconds, pa.Array):
+        milliseconds = milliseconds.fill_null(-1).to_numpy(zero_copy_only=False)
+    elif not isinstance(milliseconds, np.ndarray):
         none = [-1 if each is None else each for each in milliseconds]
         milliseconds = np.array(none, np.int64)
     return timestamps(milliseconds)
