@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 import pipelines
+from pipelines import source
 from pipelines.schema import spark_schema
 from pipelines.source import PUSHDOWN, planned_bytes
 from tests import golden
@@ -140,6 +141,16 @@ def test_what_cannot_be_read_is_said_in_a_line(spark, path, options, message):
     with pytest.raises(PySparkException) as caught:
         load(spark, path, **options).collect()
     assert message in str(caught.value)
+
+
+def test_much_to_read_without_filters_comes_with_a_hint(monkeypatch, capsys):
+    options = {"path": str(golden.shared("unclean-3.9.1")), "topics": "rolled"}
+    reader = source.KafkaFiles(options).reader(source.KafkaFiles(options).schema())
+    reader.partitions()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(source, "_MUCH", 1)
+    reader.partitions()
+    assert f"unless {PUSHDOWN} is true" in capsys.readouterr().err
 
 
 def test_planned_bytes_are_those_of_the_ranges():
