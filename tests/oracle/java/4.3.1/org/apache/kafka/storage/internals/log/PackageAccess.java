@@ -2,6 +2,7 @@ package org.apache.kafka.storage.internals.log;
 
 import java.io.IOException;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.util.Optional;
 import org.apache.kafka.common.record.internal.FileRecords.LogOffsetPosition;
 import org.apache.kafka.common.record.internal.RecordBatch;
@@ -42,5 +43,25 @@ public final class PackageAccess {
 
     public static void closeHandlers(LogSegment segment) {
         segment.closeHandlers();
+    }
+
+    /** First dirty offset, first uncleanable offset, and 1 if the checkpoint lies outside of the log. */
+    public static long[] cleanableOffsets(UnifiedLog log, Optional<Long> lastCleanOffset, long now)
+        throws IOException {
+        LogCleanerManager.OffsetsToClean offsets = LogCleanerManager.cleanableOffsets(log, lastCleanOffset, now);
+        return new long[] {
+            offsets.firstDirtyOffset(), offsets.firstUncleanableDirtyOffset(), offsets.forceUpdateCheckpoint() ? 1 : 0};
+    }
+
+    public static long maxCompactionDelay(UnifiedLog log, long firstDirtyOffset, long now)
+        throws ReflectiveOperationException {
+        Method method = LogCleanerManager.class.getDeclaredMethod(
+            "maxCompactionDelay", UnifiedLog.class, long.class, long.class);
+        method.setAccessible(true);
+        return (long) method.invoke(null, log, firstDirtyOffset, now);
+    }
+
+    public static long mapBytesRead(CleanerStats stats) {
+        return stats.mapBytesRead;
     }
 }

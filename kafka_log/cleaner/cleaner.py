@@ -1,0 +1,294 @@
+"""A log in, a smaller log out: one round of Kafka's cleaner.
+
+    1  read the dirty segments: the latest offset of every key, as far as the map has room
+    2  group all segments up to there
+    3  write each group into one `.cleaned` segment, then swap it in
+
+    cleaner = Cleaner(log.config, clock)
+    next_dirty_offset, stats = cleaner.clean(log, first_dirty_offset)
+
+On OverlayFiles that is a dry run. The caller moves the high watermark before (cleanable.py), and
+writes what is returned into `cleaner-offset-checkpoint`.
+
+Mirrors org.apache.kafka.storage.internals.log.Cleaner (4.3.1).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format.batch import RecordBatch
+from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
+from kafka_log.cleaner.errors import LogCleaningAbortedError
+from kafka_log.cleaner.grouping import group_segments_by_size
+from kafka_log.cleaner.offset_map import Keys, OffsetMap
+from kafka_log.cleaner.read_buffer import ReadBuffer
+from kafka_log.cleaner.rewrite import filter_to
+from kafka_log.cleaner.stats import CleanerStats
+from kafka_log.cleaner.transactions import CleanedTransactionMetadata
+from kafka_log.cleaner.verdict import Verdicts, last_records_of_active_producers
+from kafka_log.clock import system_clock
+from kafka_log.errors import SegmentOffsetOverflowError
+from kafka_log.segment_files import (
+    create_new_cleaned_segment,
+    delete_producer_snapshots,
+    split_overflowed_segment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.verdict import LastRecord
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
+    from kafka_log.log import PartitionLog
+    from kafka_log.segment import LogSegment
+
+MEBIBYTE = 1024 * 1024
+DEDUPE_BUFFER_SIZE = 128 * MEBIBYTE
+IO_BUFFER_SIZE = 512 * 1024
+MAX_MESSAGE_BYTES = MEBIBYTE + 12
+LOAD_FACTOR = 0.9
+
+
+class Cleaned(NamedTuple):
+    """The first offset that is still dirty, and what the round read and wrote."""
+
+    next_dirty_offset: int
+    stats: CleanerStats
+
+
+class _Round(NamedTuple):
+    """What all groups of a round share."""
+
+    log: PartitionLog
+    current_time: int
+    upper_bound_offset: int
+    legacy_delete_horizon_ms: int
+    transactions: CleanedTransactionMetadata
+    stats: CleanerStats
+
+
+class Cleaner:
+    """One cleaner thread of a broker, with the broker's settings for cleaning."""
+
+    def __init__(
+        self,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE,
+        io_buffer_size: int = IO_BUFFER_SIZE,
+        load_factor: float = LOAD_FACTOR,
+        message_max_bytes: int = MAX_MESSAGE_BYTES,
+        threads: int = 1,
+        keys: Keys = Keys.HASHED,
+        secret: bytes | None = None,
+        stats_clock: Clock = system_clock,
+    ) -> None:
+        """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
+
+        `stats_clock` tells how long a round takes, `clock` what time it is in the log.
+        """
+        self.config = config
+        self.offset_map = OffsetMap(
+            dedupe_buffer_size // threads, load_factor=load_factor, keys=keys, secret=secret
+        )
+        self._clock = clock
+        self._stats_clock = stats_clock
+        self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
+
+    def clean(
+        self,
+        log: PartitionLog,
+        first_dirty_offset: int | None,
+        *,
+        uncleanable_offset: int | None = None,
+    ) -> Cleaned:
+        """One round from a checkpoint on, however clean the log is.
+
+        `uncleanable_offset` if it is not to be what Kafka's rules say.
+        """
+        offsets = cleanable_offsets(log, first_dirty_offset, self._clock())
+        if uncleanable_offset is None:
+            uncleanable_offset = offsets.first_uncleanable_dirty_offset
+        return self.do_clean(log_to_clean(log, offsets.first_dirty_offset, uncleanable_offset))
+
+    def iter_rounds(self, log: PartitionLog, last_clean_offset: int | None) -> Iterator[Cleaned]:
+        """Round after round for as long as the log is dirty enough, as a broker would."""
+        while (chosen := select(log, last_clean_offset, self._clock())).is_eligible:
+            cleaned = self.do_clean(chosen)
+            yield cleaned
+            last_clean_offset = cleaned.next_dirty_offset
+
+    def do_clean(self, cleanable: LogToClean) -> Cleaned:
+        log, first_dirty = cleanable.log, cleanable.first_dirty_offset
+        current_time = self._clock()
+        clean = log.segments.values(0, first_dirty)
+        horizon = clean[-1].last_modified - self.config.delete_retention_ms if clean else 0
+        stats = CleanerStats(start_time=self._stats_clock())
+        upper_bound = cleanable.first_uncleanable_offset
+        self.build_offset_map(log, first_dirty, upper_bound, stats)
+        end_offset = self.offset_map.latest_offset + 1
+        stats.map_complete_time = self._stats_clock()
+        this_round = _Round(
+            log, current_time, upper_bound, horizon, CleanedTransactionMetadata(), stats
+        )
+        groups = group_segments_by_size(
+            log.segments.values(0, end_offset),
+            max_size=self.config.segment_bytes,
+            max_index_size=self.config.segment_index_bytes,
+            first_uncleanable_offset=upper_bound,
+        )
+        for group in groups:
+            self._clean_segments(this_round, group)
+        stats.buffer_utilization = self.offset_map.utilization
+        stats.end_time = self._stats_clock()
+        return Cleaned(end_offset, stats)
+
+    # ------------------------------------------------------------------------- the offset map
+
+    def build_offset_map(
+        self, log: PartitionLog, start: int, end: int, stats: CleanerStats
+    ) -> None:
+        """Of the segments that hold the offsets [start, end), until the map is full."""
+        self.offset_map.clear()
+        dirty = log.segments.values(start, end)
+        ends = [*(segment.base_offset for segment in dirty[1:]), end]
+        transactions = CleanedTransactionMetadata()
+        transactions.add_aborted_transactions(log.collect_aborted_transactions(start, end))
+        for segment, next_start in zip(dirty, ends, strict=False):
+            if self._map_segment(segment, start, transactions, stats):
+                return
+            # Offsets may have a gap up to the next segment.
+            self.offset_map.latest_offset = next_start - 1
+
+    def _map_segment(
+        self,
+        segment: LogSegment,
+        start: int,
+        transactions: CleanedTransactionMetadata,
+        stats: CleanerStats,
+    ) -> bool:
+        """Whether the map was full before the segment was read to its end."""
+        position = segment.offset_index.lookup(start).position
+        while position < segment.size:
+            batches = self._read(segment, position)
+            for batch in batches:
+                if self._map_batch(batch, start, transactions, stats):
+                    return True
+                if batch.header.last_offset >= start:
+                    self.offset_map.latest_offset = batch.header.last_offset
+            size = sum(len(batch.raw) for batch in batches)
+            stats.map_bytes_read += size
+            position += size
+        self._buffer.restore()
+        return False
+
+    def _read(self, segment: LogSegment, position: int) -> list[AnyBatch]:
+        return self._buffer.read(
+            segment.log, position, max_message_bytes=self.config.max_message_bytes
+        )
+
+    def _map_batch(
+        self,
+        batch: AnyBatch,
+        start: int,
+        transactions: CleanedTransactionMetadata,
+        stats: CleanerStats,
+    ) -> bool:
+        if isinstance(batch, RecordBatch) and batch.header.is_control:
+            transactions.on_control_batch_read(batch)
+            stats.map_messages_read += 1
+            return False
+        if transactions.on_batch_read(batch) and isinstance(batch, RecordBatch):
+            stats.map_messages_read += batch.header.record_count
+            return False
+        offset_map = self.offset_map
+        for record in batch.records():
+            if record.key is not None and record.offset >= start:
+                if offset_map.is_full:  # even if the key is in it already
+                    return True
+                offset_map.put(record.key, record.offset)
+            stats.map_messages_read += 1
+        return False
+
+    # ---------------------------------------------------------------------------- the segments
+
+    def _clean_segments(self, this_round: _Round, segments: list[LogSegment]) -> None:
+        """A group into one segment, which then takes its place."""
+        log, transactions = this_round.log, this_round.transactions
+        base_offset = segments[0].base_offset
+        cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self._clock)
+        transactions.cleaned_index = cleaned.transaction_index
+        try:
+            last_records = last_records_of_active_producers(log)
+            for i, segment in enumerate(segments):
+                end = segment.read_next_offset()
+                if i + 1 < len(segments):
+                    end = segments[i + 1].base_offset
+                aborted = log.collect_aborted_transactions(segment.base_offset, end)
+                transactions.add_aborted_transactions(aborted)
+                self._clean_into(this_round, segment, cleaned, last_records)
+            cleaned.on_become_inactive_segment()
+            cleaned.flush()
+            cleaned.set_last_modified(segments[-1].last_modified)
+            log.replace_segments([cleaned], segments)
+        except LogCleaningAbortedError:
+            cleaned.delete_if_exists()
+            raise
+        except BaseException:
+            cleaned.close_handlers()  # its files stay, as Kafka's do, until the next round or load
+            raise
+
+    def _clean_into(
+        self,
+        this_round: _Round,
+        segment: LogSegment,
+        cleaned: LogSegment,
+        last_records: Mapping[int, LastRecord],
+    ) -> None:
+        stats = this_round.stats
+        verdicts = Verdicts(
+            self.offset_map,
+            this_round.transactions,
+            last_records,
+            stats,
+            upper_bound_offset=this_round.upper_bound_offset,
+            current_time=this_round.current_time,
+            retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
+        )
+        position = 0
+        while position < segment.size:
+            result = filter_to(
+                self._read(segment, position),
+                verdicts,
+                current_time=this_round.current_time,
+                delete_retention_ms=self.config.delete_retention_ms,
+                capacity=self._buffer.capacity,
+            )
+            position += result.bytes_read
+            stats.messages_read += result.messages_read
+            stats.bytes_read += result.bytes_read
+            stats.messages_written += result.messages_retained
+            stats.bytes_written += len(result.data)
+            try:
+                cleaned.append(result.max_offset, result.data)
+            except SegmentOffsetOverflowError as error:
+                self._split(this_round.log, segment)
+                raise LogCleaningAbortedError(f"{error}: it was split") from error
+        self._buffer.restore()
+
+    def _split(self, log: PartitionLog, segment: LogSegment) -> None:
+        result = split_overflowed_segment(
+            log.files, segment, log.segments, self.config, self._clock, log.scheduler
+        )
+        delete_producer_snapshots(
+            log.files,
+            result.deleted_segments,
+            log.producer_state_manager,
+            self.config,
+            log.scheduler,
+        )

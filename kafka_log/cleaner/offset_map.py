@@ -1,0 +1,86 @@
+"""The latest offset of each key, within the memory that Kafka's map would have.
+
+Kafka keeps 24 bytes a key, its MD5 and an offset, and takes two keys of one MD5 for the same.
+Which slot a key gets changes nothing but speed, so what is left to mirror is how many there are:
+`slots` by memory, of which the load factor lets some be used; a full map ends the round.
+
+Here a key is known by a hash of 128 bits with a secret, which nobody can craft keys against, or
+(EXACT) by itself.
+
+Mirrors SkimpyOffsetMap.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from enum import Enum
+
+BYTES_PER_ENTRY = 24
+NOT_FOUND = -1
+_INT32_MAX = 2**31 - 1
+_HASH_BYTES = 16
+
+
+class Keys(Enum):
+    """How a map knows its keys."""
+
+    HASHED = "hashed"
+    EXACT = "exact"
+
+
+class OffsetMap:
+    """Of one round: the keys of the dirty part, and how far it could be read (latest_offset)."""
+
+    def __init__(
+        self,
+        memory: int,
+        *,
+        load_factor: float = 0.9,
+        keys: Keys = Keys.HASHED,
+        secret: bytes | None = None,
+    ) -> None:
+        """`secret` is for who must hash alike in several processes; by default it is drawn."""
+        self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
+        if self.slots * load_factor <= 1:
+            raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
+        self.max_desired_size = int(self.slots * load_factor)
+        self.latest_offset = NOT_FOUND
+        self._is_exact = keys is Keys.EXACT
+        self._hash = hashlib.blake2b(
+            key=os.urandom(_HASH_BYTES) if secret is None else secret, digest_size=_HASH_BYTES
+        )
+        self._offsets: dict[bytes, int] = {}
+
+    def __repr__(self) -> str:
+        return f"OffsetMap({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
+
+    @property
+    def size(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._offsets) >= self.max_desired_size
+
+    @property
+    def utilization(self) -> float:
+        return self.size / self.slots
+
+    def put(self, key: bytes, offset: int) -> None:
+        self._offsets[self._known_by(key)] = offset
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        return self._offsets.get(self._known_by(key), NOT_FOUND)
+
+    def clear(self) -> None:
+        self._offsets.clear()
+        self.latest_offset = NOT_FOUND
+
+    def _known_by(self, key: bytes) -> bytes:
+        if self._is_exact:
+            return key
+        digest = self._hash.copy()
+        digest.update(key)
+        return digest.digest()

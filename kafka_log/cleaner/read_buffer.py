@@ -1,0 +1,106 @@
+"""A segment read chunk by chunk, each of whole batches, through a buffer as large as Kafka's.
+
+How large a chunk is shows in three places only: in the statistics of a map that fills up, where a
+batch is larger than Kafka's cleaner lets its buffers grow, and in what a round that failed leaves.
+
+Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
+from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
+from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.file_records import LOG_OVERHEAD, UP_TO_MAGIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_log.file_records import FileRecords
+
+_PREFIX = struct.Struct(
+    ">8x"
+    "i"  # bytes after this field
+    "4x"
+    "b"  # magic, in every format
+)
+
+
+class ReadBuffer:
+    """Grows for a batch that does not fit, and shrinks back behind the segment."""
+
+    def __init__(self, capacity: int, max_capacity: int) -> None:
+        """`max_capacity` is the broker's `message.max.bytes`; a topic's own may be larger."""
+        self._initial = capacity
+        self._max_capacity = max_capacity
+        self.capacity = capacity
+
+    def read(self, log: FileRecords, position: int, *, max_message_bytes: int) -> list[AnyBatch]:
+        """As many whole batches as fit; at least one."""
+        while True:
+            data = log.read_at(position, self.capacity)
+            batches = list(_iter_batches(data, log.path, position))
+            if batches:
+                return batches
+            self._grow_or_fail(log, position, data, max_message_bytes)
+
+    def restore(self) -> None:
+        self.capacity = self._initial
+
+    def _grow_or_fail(
+        self, log: FileRecords, position: int, data: bytes, max_message_bytes: int
+    ) -> None:
+        wanted = max_message_bytes
+        if self.capacity >= max_message_bytes:
+            wanted = self._size_of_next_batch(log, position, data)
+        limit = max(wanted, self._max_capacity)
+        if self.capacity >= limit:
+            raise UncleanableError(
+                f"{Location(log.path, position)}: found a batch larger than the {limit} bytes that "
+                f"a message may have"
+            )
+        self.capacity = min(self.capacity * 2, limit)
+
+    def _size_of_next_batch(self, log: FileRecords, position: int, data: bytes) -> int:
+        where = Location(log.path, position)
+        if len(data) < UP_TO_MAGIC:
+            raise TruncatedError(where, f"{len(data)} bytes", "a batch header")
+        size: int = LOG_OVERHEAD + _PREFIX.unpack_from(data)[0]
+        left = log.size - position
+        if size > left:
+            raise TruncatedError(where, f"{left} bytes", f"a batch of {size}")
+        return size
+
+
+def _iter_batches(data: bytes, path: str, start: int) -> Iterator[AnyBatch]:
+    """Whole batches from the beginning of a chunk on, which lies at `start` of the file."""
+    view, position = memoryview(data), 0
+    while len(data) - position >= UP_TO_MAGIC:
+        length, magic = _PREFIX.unpack_from(data, position)
+        _check_prefix(length, magic, Location(path, start + position))
+        end = position + LOG_OVERHEAD + length
+        if end > len(data):
+            return
+        raw = view[position:end]
+        if magic >= MAGIC:
+            yield RecordBatch(BatchHeader.unpack(raw), path, start + position, raw)
+        else:
+            try:
+                header = decode_legacy_header(raw)
+            except FormatError as error:
+                raise error.moved(path, start + position) from None
+            yield LegacyBatch(header, path, start + position, raw)
+        position = end
+
+
+def _check_prefix(length: int, magic: int, where: Location) -> None:
+    if not 0 <= magic <= MAGIC:
+        raise CorruptError(where, f"magic {magic}", f"0 to {MAGIC}")
+    smallest = HEADER_SIZE - LOG_OVERHEAD if magic == MAGIC else SMALLEST_MESSAGE
+    if length < smallest:
+        raise CorruptError(where, f"batch length {length}", f"{smallest} or more")

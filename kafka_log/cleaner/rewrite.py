@@ -1,0 +1,165 @@
+"""What is left of a batch, as bytes.
+
+    all of it            as it was, unless it is of magic 0 or 1 or needs a delete horizon
+    some records         built anew: the same offsets and sequences, the codec at its default level
+    none, RETAIN_EMPTY   61 bytes
+    none                 nothing
+
+A batch gets a delete horizon when it keeps a tombstone, or is a marker of a transaction without
+batches, and has none yet. Magic 0 and 1 become magic 2, a batch for each message of the log.
+
+Mirrors MemoryRecords.filterTo.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format.batch import RecordBatch, encode_batch, encode_empty_batch
+from kafka_format.compression import codec_of
+from kafka_format.errors import FormatError
+from kafka_format.java_text import decode_utf8
+from kafka_format.record import Header, Record, SimpleRecord, TimestampType, wrap_int64
+from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.cleaner.verdict import BatchRetention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kafka_format.legacy import LegacyBatch
+    from kafka_format.log_file import AnyBatch
+    from kafka_format.primitives import Buffer
+    from kafka_log.cleaner.verdict import Verdicts
+
+
+class FilterResult(NamedTuple):
+    data: bytearray
+    max_offset: int
+    """Of a batch built anew its largest record's, of another its last."""
+    bytes_read: int
+    messages_read: int
+    messages_retained: int
+
+
+class _Kept(NamedTuple):
+    data: Buffer
+    max_offset: int
+    messages: int
+
+
+def filter_to(
+    batches: Iterable[AnyBatch],
+    verdicts: Verdicts,
+    *,
+    current_time: int,
+    delete_retention_ms: int,
+    capacity: int,
+) -> FilterResult:
+    """What stays of some batches that follow each other, up to the first beyond `capacity`."""
+    data = bytearray()
+    max_offset, bytes_read, messages_read, messages_retained = -1, 0, 0, 0
+    new_horizon = wrap_int64(current_time + delete_retention_ms)
+    for batch in batches:
+        verdict = verdicts.on_batch(batch)
+        bytes_read += len(batch.raw)
+        if verdict.retention is BatchRetention.DELETE:
+            continue
+        records = batch.records()
+        messages_read += len(records)
+        retained = verdicts.retained(batch, verdict, records)
+        kept = None
+        if retained:
+            wants_horizon = verdict.is_marker_of_empty_transaction or any(
+                record.value is None for record in retained
+            )
+            is_whole = len(retained) == len(records)
+            horizon = new_horizon if wants_horizon else None
+            kept = _rewritten(batch, retained, horizon, is_whole=is_whole)
+        elif verdict.retention is BatchRetention.RETAIN_EMPTY:
+            kept = _emptied(batch)
+        if kept is not None:
+            data += kept.data
+            max_offset = max(max_offset, kept.max_offset)
+            messages_retained += kept.messages
+            if len(data) > capacity:
+                break
+    return FilterResult(data, max_offset, bytes_read, messages_read, messages_retained)
+
+
+def _emptied(batch: AnyBatch) -> _Kept:
+    if not isinstance(batch, RecordBatch):
+        raise UncleanableError(
+            f"{batch.location}: found magic {batch.magic} in a batch to be kept without records, "
+            f"expected magic 2"
+        )
+    return _Kept(encode_empty_batch(batch.header), batch.header.last_offset, 0)
+
+
+def _rewritten(
+    batch: AnyBatch, retained: list[Record], new_horizon: int | None, *, is_whole: bool
+) -> _Kept:
+    """`new_horizon` is for a batch that has none yet."""
+    largest = max(record.offset for record in retained)
+    try:
+        if not isinstance(batch, RecordBatch):
+            return _Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
+        horizon = batch.header.delete_horizon_ms
+        if is_whole and (horizon is not None or new_horizon is None):
+            return _Kept(batch.raw, batch.header.last_offset, len(retained))
+        horizon = new_horizon if horizon is None else horizon
+        return _Kept(_rebuilt(batch, retained, horizon), largest, len(retained))
+    except FormatError:
+        raise
+    except ValueError as error:
+        raise UncleanableError(f"{batch.location}: cannot be written anew: {error}") from error
+
+
+def _rebuilt(batch: RecordBatch, retained: list[Record], horizon: int | None) -> bytes:
+    header = batch.header
+    return encode_batch(
+        _as_java_writes_them(retained),
+        base_offset=header.base_offset,
+        codec=codec_of(header.attributes, path=batch.path, position=batch.position),
+        timestamp_type=header.timestamp_type,
+        log_append_time=header.max_timestamp,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=header.is_transactional,
+        is_control=header.is_control,
+        partition_leader_epoch=header.partition_leader_epoch,
+        delete_horizon_ms=horizon,
+        last_offset=header.last_offset,
+    )
+
+
+def _up_converted(batch: LegacyBatch, retained: list[Record], horizon: int | None) -> bytes:
+    header = batch.header
+    timestamp_type = header.timestamp_type
+    if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
+        timestamp_type = TimestampType.CREATE_TIME  # of time -1
+    return encode_batch(
+        map(SimpleRecord.of, retained),
+        base_offset=retained[0].offset,
+        codec=codec_of(header.attributes, path=batch.path, position=batch.position),
+        timestamp_type=timestamp_type,
+        log_append_time=header.timestamp,
+        delete_horizon_ms=horizon,
+    )
+
+
+def _as_java_writes_them(records: Sequence[Record]) -> Iterable[SimpleRecord]:
+    """Header keys go through a Java String, which has no place for bytes that are not UTF-8."""
+    for record in records:
+        simple = SimpleRecord.of(record)
+        if record.headers:
+            simple = simple._replace(headers=tuple(map(_as_java_reads_it, record.headers)))
+        yield simple
+
+
+def _as_java_reads_it(header: Header) -> Header:
+    try:
+        header.key.encode()
+    except UnicodeEncodeError:
+        return Header(decode_utf8(header.key.encode("utf-8", "surrogateescape")), header.value)
+    return header

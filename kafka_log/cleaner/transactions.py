@@ -1,0 +1,90 @@
+"""Transactions as a cleaner meets them: batch after batch, with the aborted ones told beforehand.
+
+A marker may go once no batch of its transaction was met. An aborted transaction of which some
+batch was met goes into the index of the cleaned segment, byte for byte.
+
+Mirrors CleanedTransactionMetadata.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING
+
+from kafka_format.batch import RecordBatch
+from kafka_format.control import ControlRecordType, decode_control_key
+from kafka_format.errors import FormatError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_format.transaction_index import AbortedTransaction
+    from kafka_log.aborted_transactions import TransactionIndex
+
+
+class _Aborted:
+    __slots__ = ("txn", "was_observed")
+
+    def __init__(self, txn: AbortedTransaction) -> None:
+        self.txn = txn
+        self.was_observed = False
+
+
+class CleanedTransactionMetadata:
+    """Carried through all groups of a round; the cleaned index changes with the group."""
+
+    def __init__(self) -> None:
+        self.cleaned_index: TransactionIndex | None = None
+        self._waiting: list[tuple[int, int, AbortedTransaction]] = []  # a heap by first offset
+        self._added = 0
+        self._aborted: dict[int, _Aborted] = {}
+        self._committed: set[int] = set()
+
+    def add_aborted_transactions(self, aborted: Iterable[AbortedTransaction]) -> None:
+        for txn in aborted:
+            self._added += 1
+            heapq.heappush(self._waiting, (txn.first_offset, self._added, txn))
+
+    def on_batch_read(self, batch: AnyBatch) -> bool:
+        """Whether its records were aborted, and so may go. Not for control batches."""
+        self._consume_up_to(batch.header.last_offset)
+        if not isinstance(batch, RecordBatch) or not batch.header.is_transactional:
+            return False
+        aborted = self._aborted.get(batch.header.producer_id)
+        if aborted is None:
+            self._committed.add(batch.header.producer_id)
+            return False
+        aborted.was_observed = True
+        return True
+
+    def on_control_batch_read(self, batch: RecordBatch) -> bool:
+        """Whether it may go: the transaction has no batch left, or the marker itself is gone."""
+        self._consume_up_to(batch.header.last_offset)
+        records = batch.records()
+        if not records:
+            return True
+        producer_id = batch.header.producer_id
+        try:
+            type_ = decode_control_key(records[0].key).type
+        except FormatError as error:
+            raise error.moved(batch.path, batch.position) from None
+        if type_ == ControlRecordType.COMMIT:
+            if producer_id not in self._committed:
+                return True
+            self._committed.remove(producer_id)
+            return False
+        return type_ == ControlRecordType.ABORT and self._end_aborted(producer_id)
+
+    def _end_aborted(self, producer_id: int) -> bool:
+        aborted = self._aborted.pop(producer_id, None)
+        if aborted is None or not aborted.was_observed:
+            return True
+        if self.cleaned_index is not None:
+            self.cleaned_index.append(aborted.txn)
+        return False
+
+    def _consume_up_to(self, offset: int) -> None:
+        while self._waiting and self._waiting[0][0] <= offset:
+            txn = heapq.heappop(self._waiting)[2]
+            self._aborted.setdefault(txn.producer_id, _Aborted(txn))

@@ -1,0 +1,137 @@
+"""Whether a batch stays, and each record in it.
+
+    batch    DELETE         nothing of it is looked at
+             DELETE_EMPTY   goes with its last record
+             RETAIN_EMPTY   stays as a bare header: its producer's last one, or the round's
+    record   stays if it lies behind what the map covers; else it needs a key, no later record of
+             that key, and a value (or a delete horizon that has not come yet)
+
+Mirrors the RecordFilter of Cleaner.cleanInto and Cleaner.shouldRetainRecord.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format.batch import NO_PRODUCER_ID, RecordBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_format.record import Record
+    from kafka_log.cleaner.offset_map import OffsetMap
+    from kafka_log.cleaner.stats import CleanerStats
+    from kafka_log.cleaner.transactions import CleanedTransactionMetadata
+    from kafka_log.log import PartitionLog
+
+
+class LastRecord(NamedTuple):
+    """Where an active producer is: its last data, or without any the epoch of its marker."""
+
+    last_data_offset: int | None
+    producer_epoch: int
+
+
+class BatchRetention(Enum):
+    DELETE = "delete"
+    RETAIN_EMPTY = "retain empty"
+    DELETE_EMPTY = "delete empty"
+
+
+class BatchVerdict(NamedTuple):
+    retention: BatchRetention
+    discards_records: bool
+    is_marker_of_empty_transaction: bool
+
+
+class Verdicts:
+    """The judge of one source segment."""
+
+    def __init__(
+        self,
+        offset_map: OffsetMap,
+        transactions: CleanedTransactionMetadata,
+        last_records: Mapping[int, LastRecord],
+        stats: CleanerStats,
+        *,
+        upper_bound_offset: int,
+        current_time: int,
+        retains_legacy_deletes: bool,
+    ) -> None:
+        self._map = offset_map
+        self._transactions = transactions
+        self._last_records = last_records
+        self._stats = stats
+        self._upper_bound_offset = upper_bound_offset
+        self._current_time = current_time
+        self._retains_legacy_deletes = retains_legacy_deletes
+
+    def on_batch(self, batch: AnyBatch) -> BatchVerdict:
+        """To be asked of every batch, in order: transactions are followed on the way."""
+        is_control = isinstance(batch, RecordBatch) and batch.header.is_control
+        if isinstance(batch, RecordBatch) and is_control:
+            can_discard = self._transactions.on_control_batch_read(batch)
+            horizon = batch.header.delete_horizon_ms
+            discards = can_discard and horizon is not None and horizon <= self._current_time
+        else:
+            discards = can_discard = self._transactions.on_batch_read(batch)
+        if self._is_last_of_producer(batch) or self._is_last_of_round(batch):
+            retention = BatchRetention.RETAIN_EMPTY
+        else:
+            retention = BatchRetention.DELETE if discards else BatchRetention.DELETE_EMPTY
+        return BatchVerdict(retention, discards, can_discard and is_control)
+
+    def _is_last_of_producer(self, batch: AnyBatch) -> bool:
+        if not isinstance(batch, RecordBatch) or batch.header.producer_id <= NO_PRODUCER_ID:
+            return False
+        header = batch.header
+        last = self._last_records.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch
+
+    def _is_last_of_round(self, batch: AnyBatch) -> bool:
+        """So that a log does not forget where its cleaned part ends."""
+        return batch.header.next_offset == self._upper_bound_offset
+
+    def retained(
+        self, batch: AnyBatch, verdict: BatchVerdict, records: list[Record]
+    ) -> list[Record]:
+        """Those of a batch's records that stay."""
+        if verdict.discards_records:
+            return []
+        if isinstance(batch, RecordBatch) and batch.header.is_control:
+            return records
+        retains_deletes = self._retains_deletes(batch)
+        offsets, latest = self._map.get, self._map.latest_offset
+        kept = []
+        for record in records:
+            if record.offset > latest:
+                kept.append(record)
+            elif record.key is None:
+                self._stats.invalid_messages_read += 1
+            elif record.offset >= offsets(record.key) and (
+                record.value is not None or retains_deletes
+            ):
+                kept.append(record)
+        return kept
+
+    def _retains_deletes(self, batch: AnyBatch) -> bool:
+        if not isinstance(batch, RecordBatch):
+            return self._retains_legacy_deletes
+        horizon = batch.header.delete_horizon_ms
+        return horizon is None or self._current_time < horizon
+
+
+def last_records_of_active_producers(log: PartitionLog) -> dict[int, LastRecord]:
+    """By producer id, of the whole log: the active segment counts too."""
+    return {
+        producer_id: LastRecord(
+            entry.last_data_offset if entry.last_data_offset >= 0 else None, entry.producer_epoch
+        )
+        for producer_id, entry in log.producer_state_manager.active_producers.items()
+    }

@@ -1,0 +1,337 @@
+"""The same directory cleaned by Kafka's Cleaner and by ours, and the first thing that differs.
+
+A case is a directory that Kafka wrote, and passes: each with its time, what is appended before it,
+and the cleaner's buffers. Both sides get a copy with the same modification times. Compared are
+what is chosen to be cleaned, the statistics, the offset where the next pass begins, the state of
+the log, every byte of every file (of a producer snapshot the rows), and the times of `.log` files.
+"""
+
+import os
+import random
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from kafka_format.batch import RecordBatch
+from kafka_format.compression import Codec
+from kafka_format.errors import FormatError
+from kafka_format.log_file import LogFile
+from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay, select
+from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.stats import CleanerStats
+from kafka_log.errors import LogError
+from kafka_log.files import DiskFiles
+from kafka_log.log import PartitionLog
+from tests.kafka_log import workload
+from tests.kafka_log.driver import Session, brief_state, files_of
+from tests.kafka_log.workload import START, draw_workload
+from tests.oracle.client import Oracle
+from tests.oracle.logs import LogPlan
+
+_TIMES = {"start_time", "map_complete_time", "end_time"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    name: str
+    source: Path
+    arguments: Mapping[str, Any]  # as run_log takes them
+    passes: Sequence[Mapping[str, Any]]
+    is_exact: bool = True  # no snappy to be compressed again
+    keys: Keys = Keys.HASHED
+    told: dict[str, Any] = field(default_factory=dict)
+
+
+# -------------------------------------------------------------------------------------- cases
+
+
+def draw_plan(seed: int) -> LogPlan:
+    """A log with a little of everything, or of an old magic."""
+    rng = random.Random(seed)
+    magic = rng.choice((2, 2, 2, 2, 2, 1, 0))
+    codecs = ("none", "gzip", "lz4") if magic < 2 else ("none", "gzip", "lz4", "zstd")
+    return LogPlan(
+        seed=seed,
+        batches=rng.choice((20, 60, 90)),
+        records_per_batch=rng.choice((1, 4, 8)),
+        value_size=rng.choice((10, 60, 120)),
+        codecs=rng.choice((codecs, codecs, ("none",))),
+        magic=magic,
+        timestamp_type=rng.choice(("CreateTime", "CreateTime", "LogAppendTime")),
+        open_transactions=rng.choice((0, 0, 0, 1)),
+        gaps=magic == 2 and rng.random() < 0.3,
+        config={
+            "segment.bytes": rng.choice((1300, 2500, 6000, 20_000)),
+            "index.interval.bytes": rng.choice((0, 100, 400)),
+            "segment.index.bytes": 4000,
+        },
+    )
+
+
+def draw_config(rng: random.Random, base: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(base) | {
+        "cleanup.policy": "compact",
+        "delete.retention.ms": rng.choice((0, 100, 50_000)),
+        "min.compaction.lag.ms": rng.choice((0, 0, 0, 0, 5_000, 40_000)),
+        "max.compaction.lag.ms": rng.choice((2**63 - 1, 3_000)),
+        "min.cleanable.dirty.ratio": rng.choice((0.0, 0.5, 0.9)),
+        "segment.bytes": rng.choice((base["segment.bytes"], 3000, 100_000)),
+    }
+
+
+def draw_passes(rng: random.Random, now: int, retention_ms: int) -> list[dict[str, Any]]:
+    """Times that step over delete horizons, or stop right before or at them."""
+    passes = []
+    for _ in range(rng.choice((1, 2, 3, 3))):
+        passes.append(
+            {
+                "time": now,
+                "dedupe_buffer_size": rng.choice((72, 1200, 6000, 1 << 20, 1 << 20)),
+                "io_buffer_size": rng.choice((200, 1000, 5000, 512 * 1024)),
+                "only_if_eligible": rng.random() < 0.2,
+            }
+        )
+        if len(passes) > 1 and rng.random() < 0.7:
+            passes[-1]["checkpoint"] = 0  # all of it is dirty again
+        now += rng.choice((0, max(0, retention_ms - 1), retention_ms, retention_ms + 1))
+    return passes
+
+
+def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None = None) -> Case:
+    rng = random.Random(seed)
+    plan = plan or draw_plan(seed)
+    source = folder / "source" / f"plan-{seed}"
+    built = oracle.build_log(source, plan)
+    now = START + plan.batches * 1000
+    _set_times(source, rng, now)
+    config = draw_config(rng, plan.settings())
+    passes = draw_passes(rng, now, config["delete.retention.ms"])
+    # Only once it is open: a log with indexes larger than they may be does not load.
+    smaller = config | {"segment.index.bytes": rng.choice((200, 4000, 4000))}
+    passes[0]["steps"] = [{"do": "update_config", "config": smaller}]
+    if rng.random() < 0.7:
+        passes[0]["steps"] += [{"do": "roll"}, {"do": "high_watermark"}]
+    end = built.state["log_end_offset"]
+    return Case(
+        name=f"plan {seed}",
+        source=source,
+        arguments={
+            "config": config,
+            "time": now,
+            "close": rng.choice(("clean", "crash")),
+            "recovery_point": end,
+        }
+        | ({"checkpoint": rng.randrange(end + 2)} if rng.random() < 0.2 else {}),
+        passes=passes,
+        is_exact="snappy" not in plan.codecs,
+        keys=rng.choice(list(Keys)),
+    )
+
+
+def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case]:
+    """Logs after a seeded life, which goes on between the passes."""
+    with mock.patch.object(workload._Drawing, "codec", _any_but_snappy):
+        drawn = [draw_workload(seed, crashes=False, steps=40) for seed in seeds]
+    paths = [folder / "source" / f"life-{each.seed}" for each in drawn]
+    lives = oracle.call(
+        "run_sessions",
+        runs=[
+            {"path": path, "sessions": each.sessions[:1]}
+            for path, each in zip(paths, drawn, strict=True)
+        ],
+        timeout=600,
+    )
+    cases = []
+    for each, path, (life,) in zip(drawn, paths, lives, strict=True):
+        rng = random.Random(each.seed)
+        closed = {name: life["closed"][name] for name in ("log_start_offset", "recovery_point")}
+        _set_times(path, rng, START)
+        following = each.sessions[1]
+        config = draw_config(rng, following["config"])
+        now = following["time"]
+        passes = draw_passes(rng, now, config["delete.retention.ms"])
+        for one, session in zip(passes[1:], each.sessions[1:], strict=False):
+            one["steps"] = [_same_config(step, config) for step in session["steps"]]
+            one["steps"].append({"do": "high_watermark", "may_fail": True})
+            one["time"] = max(one["time"], session["steps"][-1]["time"])
+        cases.append(
+            Case(
+                name=f"life {each.seed}",
+                source=path,
+                arguments=following | closed | {"config": config, "close": "crash", "steps": []},
+                passes=passes,
+                keys=rng.choice(list(Keys)),
+            )
+        )
+    return cases
+
+
+def _any_but_snappy(drawing: workload._Drawing) -> Codec:
+    return drawing.random.choice((Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD))
+
+
+def _same_config(step: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(step) | ({"config": config} if step["do"] == "update_config" else {})
+
+
+def _set_times(directory: Path, rng: random.Random, now: int) -> None:
+    for path in sorted(directory.glob("*.log")):
+        modified_ms = now - rng.choice((0, 60, 3_000, 49_000, 200_000))
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
+
+# --------------------------------------------------------------------------------- comparison
+
+
+def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
+    runs = [
+        dict(case.arguments)
+        | {
+            "path": folder / "kafka" / case.source.name,
+            "copy_from": case.source,
+            "passes": case.passes,
+        }
+        for case in cases
+    ]
+    (folder / "kafka").mkdir(exist_ok=True)
+    for case, theirs in zip(cases, oracle.call("clean_logs", runs=runs, timeout=600), strict=True):
+        ours = folder / "ours" / case.source.name
+        shutil.copytree(case.source, ours)
+        compare_one(case, ours, folder / "kafka" / case.source.name, theirs)
+
+
+def compare_one(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
+    case.told.update(theirs)
+    if "error" in theirs:
+        return  # a directory that does not load, which is not the cleaner's business
+    arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
+    session = Session(DiskFiles(directory), arguments)
+    if session.log.log_end_offset >= 0:
+        session.log.update_high_watermark(session.log.log_end_offset)
+    checkpoint = arguments.get("checkpoint")
+    for i, (one, expected) in enumerate(zip(case.passes, theirs["passes"], strict=True)):
+        for step in one.get("steps", ()):
+            session.try_step(step)
+        checkpoint = one.get("checkpoint", checkpoint)
+        found = run_pass(session, one, checkpoint, case.keys)
+        checkpoint = found.get("next_dirty_offset", checkpoint)
+        _compare_pass(f"{case.name}, pass {i}", case, found, expected)
+    state = brief_state(session.log)
+    session.close(case.arguments["close"])
+    if case.is_exact or state["size_in_bytes"] == theirs["state"]["size_in_bytes"]:
+        assert state == theirs["state"], case.name
+    _compare_files(case, directory, kafkas)
+
+
+def run_pass(
+    session: Session, one: Mapping[str, Any], checkpoint: int | None, keys: Keys
+) -> dict[str, Any]:
+    """As the oracle tells of one."""
+    session.clock.now_ms = one["time"]
+    found: dict[str, Any] = {}
+    try:
+        found |= _chosen(session.log, checkpoint, one["time"])
+        if one.get("only_if_eligible") and not found["is_eligible"]:
+            return found
+        cleaned = _cleaner(session, one, keys).clean(session.log, checkpoint)
+    except (LogError, FormatError, ValueError) as problem:
+        return found | {"error": problem}
+    return found | {
+        "next_dirty_offset": cleaned.next_dirty_offset,
+        "stats": stats_of(cleaned.stats),
+    }
+
+
+def _chosen(log: PartitionLog, checkpoint: int | None, now: int) -> dict[str, Any]:
+    offsets = cleanable_offsets(log, checkpoint, now)
+    chosen = select(log, checkpoint, now)
+    ratio = chosen.cleanable_ratio
+    return {
+        "first_dirty_offset": offsets.first_dirty_offset,
+        "first_uncleanable_dirty_offset": offsets.first_uncleanable_dirty_offset,
+        "force_update_checkpoint": offsets.force_update_checkpoint,
+        "max_compaction_delay": max_compaction_delay(log, offsets.first_dirty_offset, now),
+        "first_uncleanable_offset": chosen.first_uncleanable_offset,
+        "clean_bytes": chosen.clean_bytes,
+        "cleanable_bytes": chosen.cleanable_bytes,
+        "cleanable_ratio": None if ratio != ratio else ratio,  # not a number
+        "is_eligible": chosen.is_eligible,
+    }
+
+
+def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys) -> Cleaner:
+    return Cleaner(
+        session.log.config,
+        session.clock,
+        dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
+        io_buffer_size=one.get("io_buffer_size", 512 * 1024),
+        message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
+        keys=keys,
+    )
+
+
+def stats_of(stats: CleanerStats) -> dict[str, Any]:
+    return {name: value for name, value in asdict(stats).items() if name not in _TIMES}
+
+
+def _compare_pass(
+    where: str, case: Case, found: dict[str, Any], expected: Mapping[str, Any]
+) -> None:
+    if "error" in expected or "error" in found:
+        both = f"{where}: {found.get('error')!r}, Kafka: {expected.get('error')}"
+        assert "error" in expected, both
+        assert "error" in found, both
+        return
+    if case.is_exact or _same_sizes(found, expected):
+        assert found == expected, where
+    else:
+        assert found["next_dirty_offset"] == expected["next_dirty_offset"], where
+        counted = ("map_messages_read", "messages_read", "messages_written")
+        for name in counted:
+            assert found["stats"][name] == expected["stats"][name], f"{where}, {name}"
+
+
+def _same_sizes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
+    sizes = ("clean_bytes", "cleanable_bytes")
+    if any(found[name] != expected[name] for name in sizes):
+        return False
+    written = [each.get("stats", {}).get("bytes_written") for each in (found, expected)]
+    return written[0] == written[1]
+
+
+def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
+    ours, theirs = files_of(directory), files_of(kafkas)
+    assert sorted(ours) == sorted(theirs), case.name
+    for name in sorted(ours):
+        if ours[name] == theirs[name] or name.endswith(".timeindex.cleaned"):
+            continue  # (a round that fails may leave half an entry there, in Kafka's mapped file)
+        where = f"{case.name}: {name}"
+        assert not case.is_exact, f"{where} {ours[name]} {theirs[name]}"
+        base, kind, *suffix = name.split(".")
+        if kind == "log":
+            assert _plain(directory / name) == _plain(kafkas / name), where
+        else:
+            log = ".".join((base, "log", *suffix))
+            assert ours[log] != theirs[log], f"{where}, and its log does not"
+    for name in ours:
+        if name.endswith(".log") and name in os.listdir(case.source):  # noqa: PTH208
+            times = [int((each / name).stat().st_mtime * 1000) for each in (directory, kafkas)]
+            if times[1] < START + 10**9:  # not written to since: the clock of this machine is later
+                assert times[0] == times[1], f"{case.name}: time of {name}"
+
+
+def _plain(path: Path) -> list[Any]:
+    """Batches as they are but for the bytes that a codec made."""
+    return [
+        (
+            batch.header._replace(batch_length=0, crc=0),
+            batch.records() if batch.header.codec_id < 5 else bytes(batch.payload),
+        )
+        if isinstance(batch, RecordBatch)
+        else bytes(batch.raw)
+        for batch in LogFile(path.read_bytes()).batches()
+    ]
