@@ -14,6 +14,8 @@ from tests.pipelines.readers import read
 from tests.pipelines.segments import write_segment
 
 PACK = "cleaner-4.3.1"
+_PREALLOCATED = 10 * 1024 * 1024 - 4
+"""Indexes that are nothing but zeros: not worth an upload."""
 
 
 def places(rows):
@@ -91,6 +93,15 @@ def test_where_nothing_is_there_is_an_error_of_one_line(tmp_path):
         assert str(path) in str(caught.value)
 
 
+def test_what_the_disk_does_not_let_us_look_at_fails_fast_and_else_the_rest_is_read(tmp_path):
+    write_segment(tmp_path / "t-0", 0, 3)
+    (tmp_path / "t-1").mkdir()
+    (tmp_path / "t-1" / f"{0:020d}.log").symlink_to(tmp_path / "nowhere")
+    assert places(read(tmp_path)) == [("t", 0, 0), ("t", 0, 1), ("t", 0, 2)]
+    with pytest.raises(StorageError, match=r"t-1/0+\.log: a link to nothing"):
+        read(tmp_path, mode="FAILFAST")
+
+
 def test_reads_are_counted_and_nothing_is_written(tmp_path):
     write_segment(tmp_path / "t-0", 0, 10)
     storage = Storage([str(tmp_path)])
@@ -131,7 +142,7 @@ def bucket():
     filesystem.create_dir("evidence")
     root = golden.shared(PACK)
     for path in root.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.stat().st_size < _PREALLOCATED:
             with filesystem.open_output_stream(f"evidence/x/{path.relative_to(root)}") as target:
                 shutil.copyfileobj(io.BytesIO(path.read_bytes()), target)
     yield lambda path: f"s3://user:secret@evidence/{path}?{settings}"
@@ -174,3 +185,11 @@ def test_what_is_not_in_a_bucket_is_said_without_the_password(bucket):
 def test_a_bucket_is_cut_into_splits_by_its_indexes(bucket):
     rows = read(bucket("x/data-1"), maxSplitBytes="1k", columns="topic,partition,offset")
     assert places(rows) == places(read(golden.shared(PACK) / "data-1"))
+
+
+def test_spark_reads_a_bucket(bucket, spark):
+    rows = spark.read.format("kafka_files").option("topics", "compacted.*").load(bucket("x/data-2"))
+    wanted = [row for row in received(PACK) if row in places(read(golden.shared(PACK) / "data-2"))]
+    found = [(row.topic, row.partition, row.offset) for row in rows.collect()]
+    assert sorted(found) == [row for row in wanted if row[0].startswith("compacted.")]
+    assert found
