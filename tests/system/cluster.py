@@ -53,11 +53,19 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def submit(self, job: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-        """As a user does it, in a directory that has nothing to do with the project."""
+    def submit(
+        self, job: str, *arguments: object, cores: int = 2
+    ) -> subprocess.CompletedProcess[str]:
+        """As a user does it, in a directory that has nothing to do with the project.
+
+        Each worker has one core, so `cores` is on how many of them it runs.
+        """
         settings = {
             "spark.jars.packages": "",  # Delta would be downloaded: these jobs do not write it
             "spark.pyspark.python": self.python,
+            "spark.cores.max": cores,
+            "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # all of them get something to do
+            "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
             "spark.executor.memory": "512m",
             # Compiled kernels would be compiled again in each executor, for a few kilobytes.
             "spark.executorEnv.KAFKA_FORENSICS_NUMBA": "0",
