@@ -18,7 +18,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import RecordBatch
+from kafka_format.columnar.compilation import can_compile
+from kafka_format.record import wrap_int64
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
+from kafka_log.cleaner.columnar import KeyTable, filter_chunk, iter_pieces, map_piece
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.read_buffer import Chunk
+    from kafka_log.cleaner.rewrite import FilterResult
     from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
@@ -86,16 +91,21 @@ class Cleaner:
         threads: int = 1,
         keys: Keys = Keys.HASHED,
         secret: bytes | None = None,
+        columnar: bool | None = None,
         stats_clock: Clock = system_clock,
     ) -> None:
         """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
 
-        `stats_clock` tells how long a round takes, `clock` what time it is in the log.
+        `columnar`: by compiled kernels, which is the default where they can be had and keys are
+        hashed. `stats_clock` tells how long a round takes, `clock` what time it is in the log.
         """
         self.config = config
-        self.offset_map = OffsetMap(
-            dedupe_buffer_size // threads, load_factor=load_factor, keys=keys, secret=secret
-        )
+        memory = dedupe_buffer_size // threads
+        self.offset_map: OffsetMap | KeyTable
+        if keys is Keys.HASHED and (can_compile() if columnar is None else columnar):
+            self.offset_map = KeyTable(memory, load_factor=load_factor, secret=secret)
+        else:
+            self.offset_map = OffsetMap(memory, load_factor=load_factor, keys=keys, secret=secret)
         self._clock = clock
         self._stats_clock = stats_clock
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
@@ -175,19 +185,47 @@ class Cleaner:
         """Whether the map was full before the segment was read to its end."""
         position = segment.offset_index.lookup(start).position
         while position < segment.size:
-            batches = self._read(segment, position)
-            for batch in batches:
-                if self._map_batch(batch, start, transactions, stats):
-                    return True
-                if batch.header.last_offset >= start:
-                    self.offset_map.latest_offset = batch.header.last_offset
-            size = sum(len(batch.raw) for batch in batches)
-            stats.map_bytes_read += size
-            position += size
+            chunk = self._read(segment, position)
+            if self._map_chunk(chunk, start, transactions, stats):
+                return True
+            stats.map_bytes_read += chunk.size_in_bytes
+            position += chunk.size_in_bytes
         self._buffer.restore()
         return False
 
-    def _read(self, segment: LogSegment, position: int) -> list[AnyBatch]:
+    def _map_chunk(
+        self,
+        chunk: Chunk,
+        start: int,
+        transactions: CleanedTransactionMetadata,
+        stats: CleanerStats,
+    ) -> bool:
+        if not isinstance(self.offset_map, KeyTable):
+            return self._map_batches(chunk.batches, start, transactions, stats)
+        for piece in iter_pieces(chunk):
+            if piece.records.damage:
+                is_full = self._map_batches(piece.batches, start, transactions, stats)
+            else:
+                is_full = map_piece(self.offset_map, piece, start, transactions, stats)
+            if is_full:
+                return True
+        return False
+
+    def _map_batches(
+        self,
+        batches: list[AnyBatch],
+        start: int,
+        transactions: CleanedTransactionMetadata,
+        stats: CleanerStats,
+    ) -> bool:
+        for batch in batches:
+            if self._map_batch(batch, start, transactions, stats):
+                return True
+            if batch.header.last_offset >= start:
+                self.offset_map.latest_offset = batch.header.last_offset
+        return False
+
+    def _read(self, segment: LogSegment, position: int) -> Chunk:
         return self._buffer.read(
             segment.log, position, max_message_bytes=self.config.max_message_bytes
         )
@@ -262,13 +300,7 @@ class Cleaner:
         )
         position = 0
         while position < segment.size:
-            result = filter_to(
-                self._read(segment, position),
-                verdicts,
-                current_time=this_round.current_time,
-                delete_retention_ms=self.config.delete_retention_ms,
-                capacity=self._buffer.capacity,
-            )
+            result = self._filter(this_round, self._read(segment, position), verdicts)
             position += result.bytes_read
             stats.messages_read += result.messages_read
             stats.bytes_read += result.bytes_read
@@ -280,6 +312,15 @@ class Cleaner:
                 self._split(this_round.log, segment)
                 raise LogCleaningAbortedError(f"{error}: it was split") from error
         self._buffer.restore()
+
+    def _filter(self, this_round: _Round, chunk: Chunk, verdicts: Verdicts) -> FilterResult:
+        horizon = wrap_int64(this_round.current_time + self.config.delete_retention_ms)
+        capacity, table = self._buffer.capacity, self.offset_map
+        if not isinstance(table, KeyTable):
+            return filter_to(chunk.batches, verdicts, new_horizon=horizon, capacity=capacity)
+        return filter_chunk(
+            chunk, verdicts, table, this_round.stats, new_horizon=horizon, capacity=capacity
+        )
 
     def _split(self, log: PartitionLog, segment: LogSegment) -> None:
         result = split_overflowed_segment(

@@ -9,7 +9,7 @@ Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
@@ -31,6 +31,17 @@ _PREFIX = struct.Struct(
 )
 
 
+class Chunk(NamedTuple):
+    """Whole batches, and the bytes they lie in."""
+
+    data: bytes
+    batches: list[AnyBatch]
+
+    @property
+    def size_in_bytes(self) -> int:
+        return sum(len(batch.raw) for batch in self.batches)
+
+
 class ReadBuffer:
     """Grows for a batch that does not fit, and shrinks back behind the segment."""
 
@@ -40,13 +51,13 @@ class ReadBuffer:
         self._max_capacity = max_capacity
         self.capacity = capacity
 
-    def read(self, log: FileRecords, position: int, *, max_message_bytes: int) -> list[AnyBatch]:
+    def read(self, log: FileRecords, position: int, *, max_message_bytes: int) -> Chunk:
         """As many whole batches as fit; at least one."""
         while True:
             data = log.read_at(position, self.capacity)
             batches = list(_iter_batches(data, log.path, position))
             if batches:
-                return batches
+                return Chunk(data, batches)
             self._grow_or_fail(log, position, data, max_message_bytes)
 
     def restore(self) -> None:

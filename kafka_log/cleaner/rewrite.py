@@ -13,13 +13,14 @@ Mirrors MemoryRecords.filterTo.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import RecordBatch, encode_batch, encode_empty_batch
 from kafka_format.compression import codec_of
 from kafka_format.errors import FormatError
 from kafka_format.java_text import decode_utf8
-from kafka_format.record import Header, Record, SimpleRecord, TimestampType, wrap_int64
+from kafka_format.record import Header, Record, SimpleRecord, TimestampType
 from kafka_log.cleaner.errors import UncleanableError
 from kafka_log.cleaner.verdict import BatchRetention
 
@@ -29,85 +30,96 @@ if TYPE_CHECKING:
     from kafka_format.legacy import LegacyBatch
     from kafka_format.log_file import AnyBatch
     from kafka_format.primitives import Buffer
-    from kafka_log.cleaner.verdict import Verdicts
+    from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
 
 
-class FilterResult(NamedTuple):
-    data: bytearray
-    max_offset: int
-    """Of a batch built anew its largest record's, of another its last."""
-    bytes_read: int
-    messages_read: int
-    messages_retained: int
+class Kept(NamedTuple):
+    """What is left of a batch."""
 
-
-class _Kept(NamedTuple):
     data: Buffer
     max_offset: int
+    """Of a batch built anew its largest record's, of another its last."""
     messages: int
 
 
+@dataclass(slots=True)
+class FilterResult:
+    """What is left of some batches, and what was read for it."""
+
+    data: bytearray = field(default_factory=bytearray)
+    max_offset: int = -1
+    bytes_read: int = 0
+    messages_read: int = 0
+    messages_retained: int = 0
+
+    def add(self, kept: Kept) -> None:
+        self.data += kept.data
+        self.max_offset = max(self.max_offset, kept.max_offset)
+        self.messages_retained += kept.messages
+
+
 def filter_to(
-    batches: Iterable[AnyBatch],
-    verdicts: Verdicts,
-    *,
-    current_time: int,
-    delete_retention_ms: int,
-    capacity: int,
+    batches: Iterable[AnyBatch], verdicts: Verdicts, *, new_horizon: int, capacity: int
 ) -> FilterResult:
-    """What stays of some batches that follow each other, up to the first beyond `capacity`."""
-    data = bytearray()
-    max_offset, bytes_read, messages_read, messages_retained = -1, 0, 0, 0
-    new_horizon = wrap_int64(current_time + delete_retention_ms)
+    """What stays of batches that follow each other, up to the first beyond `capacity`.
+
+    `new_horizon` is the delete horizon of what needs one.
+    """
+    result = FilterResult()
     for batch in batches:
         verdict = verdicts.on_batch(batch)
-        bytes_read += len(batch.raw)
-        if verdict.retention is BatchRetention.DELETE:
-            continue
-        records = batch.records()
-        messages_read += len(records)
-        retained = verdicts.retained(batch, verdict, records)
-        kept = None
-        if retained:
-            wants_horizon = verdict.is_marker_of_empty_transaction or any(
-                record.value is None for record in retained
-            )
-            is_whole = len(retained) == len(records)
-            horizon = new_horizon if wants_horizon else None
-            kept = _rewritten(batch, retained, horizon, is_whole=is_whole)
-        elif verdict.retention is BatchRetention.RETAIN_EMPTY:
-            kept = _emptied(batch)
-        if kept is not None:
-            data += kept.data
-            max_offset = max(max_offset, kept.max_offset)
-            messages_retained += kept.messages
-            if len(data) > capacity:
-                break
-    return FilterResult(data, max_offset, bytes_read, messages_read, messages_retained)
+        result.bytes_read += len(batch.raw)
+        if verdict.retention is not BatchRetention.DELETE:
+            filter_batch(batch, verdict, verdicts, new_horizon, result)
+        if len(result.data) > capacity:
+            break
+    return result
 
 
-def _emptied(batch: AnyBatch) -> _Kept:
+def filter_batch(
+    batch: AnyBatch,
+    verdict: BatchVerdict,
+    verdicts: Verdicts,
+    new_horizon: int,
+    result: FilterResult,
+) -> None:
+    """Record by record, into `result`."""
+    records = batch.records()
+    result.messages_read += len(records)
+    retained = verdicts.retained(batch, verdict, records)
+    if retained:
+        wants_horizon = verdict.is_marker_of_empty_transaction or any(
+            record.value is None for record in retained
+        )
+        is_whole = len(retained) == len(records)
+        horizon = new_horizon if wants_horizon else None
+        result.add(_rewritten(batch, retained, horizon, is_whole=is_whole))
+    elif verdict.retention is BatchRetention.RETAIN_EMPTY:
+        result.add(emptied(batch))
+
+
+def emptied(batch: AnyBatch) -> Kept:
     if not isinstance(batch, RecordBatch):
         raise UncleanableError(
             f"{batch.location}: found magic {batch.magic} in a batch to be kept without records, "
             f"expected magic 2"
         )
-    return _Kept(encode_empty_batch(batch.header), batch.header.last_offset, 0)
+    return Kept(encode_empty_batch(batch.header), batch.header.last_offset, 0)
 
 
 def _rewritten(
     batch: AnyBatch, retained: list[Record], new_horizon: int | None, *, is_whole: bool
-) -> _Kept:
+) -> Kept:
     """`new_horizon` is for a batch that has none yet."""
     largest = max(record.offset for record in retained)
     try:
         if not isinstance(batch, RecordBatch):
-            return _Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
+            return Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
         horizon = batch.header.delete_horizon_ms
         if is_whole and (horizon is not None or new_horizon is None):
-            return _Kept(batch.raw, batch.header.last_offset, len(retained))
+            return Kept(batch.raw, batch.header.last_offset, len(retained))
         horizon = new_horizon if horizon is None else horizon
-        return _Kept(_rebuilt(batch, retained, horizon), largest, len(retained))
+        return Kept(_rebuilt(batch, retained, horizon), largest, len(retained))
     except FormatError:
         raise
     except ValueError as error:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
+    from kafka_log.cleaner.columnar import KeyTable
     from kafka_log.cleaner.offset_map import OffsetMap
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -51,7 +52,7 @@ class Verdicts:
 
     def __init__(
         self,
-        offset_map: OffsetMap,
+        offset_map: OffsetMap | KeyTable,
         transactions: CleanedTransactionMetadata,
         last_records: Mapping[int, LastRecord],
         stats: CleanerStats,
@@ -106,7 +107,7 @@ class Verdicts:
             return []
         if isinstance(batch, RecordBatch) and batch.header.is_control:
             return records
-        retains_deletes = self._retains_deletes(batch)
+        retains_deletes = self.retains_deletes(batch)
         offsets, latest = self._map.get, self._map.latest_offset
         kept = []
         for record in records:
@@ -120,7 +121,7 @@ class Verdicts:
                 kept.append(record)
         return kept
 
-    def _retains_deletes(self, batch: AnyBatch) -> bool:
+    def retains_deletes(self, batch: AnyBatch) -> bool:
         if not isinstance(batch, RecordBatch):
             return self._retains_legacy_deletes
         horizon = batch.header.delete_horizon_ms

@@ -93,6 +93,7 @@ def draw_passes(rng: random.Random, now: int, retention_ms: int) -> list[dict[st
                 "dedupe_buffer_size": rng.choice((72, 1200, 6000, 1 << 20, 1 << 20)),
                 "io_buffer_size": rng.choice((200, 1000, 5000, 512 * 1024)),
                 "only_if_eligible": rng.random() < 0.2,
+                "columnar": rng.choice((None, None, False)),
             }
         )
         if len(passes) > 1 and rng.random() < 0.7:
@@ -128,7 +129,7 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
         | ({"checkpoint": rng.randrange(end + 2)} if rng.random() < 0.2 else {}),
         passes=passes,
         is_exact="snappy" not in plan.codecs,
-        keys=rng.choice(list(Keys)),
+        keys=rng.choice((Keys.HASHED, Keys.HASHED, Keys.EXACT)),
     )
 
 
@@ -164,7 +165,7 @@ def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case
                 source=path,
                 arguments=following | closed | {"config": config, "close": "crash", "steps": []},
                 passes=passes,
-                keys=rng.choice(list(Keys)),
+                keys=rng.choice((Keys.HASHED, Keys.HASHED, Keys.EXACT)),
             )
         )
     return cases
@@ -271,6 +272,7 @@ def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys) -> Cleaner:
         io_buffer_size=one.get("io_buffer_size", 512 * 1024),
         message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
         keys=keys,
+        columnar=one.get("columnar"),
     )
 
 

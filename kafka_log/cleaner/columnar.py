@@ -1,0 +1,298 @@
+"""The offset map and the judgement of records over columns, a kernel call for many batches.
+
+Decides as offset_map.py and verdict.py do, and leaves to them what is rare: control batches, old
+magics, damage. Needs numba.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kafka_format.batch import BatchHeader, RecordBatch, assemble, attributes_of
+from kafka_format.columnar.records import RecordColumns, RecordScan
+from kafka_format.columnar.rewrite import encode_kept_records
+from kafka_format.columnar.window import readonly
+from kafka_format.compression import codec_of, compress
+from kafka_log.cleaner import map_kernels
+from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
+from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
+from kafka_log.cleaner.verdict import BatchRetention
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_log.cleaner.read_buffer import Chunk
+    from kafka_log.cleaner.stats import CleanerStats
+    from kafka_log.cleaner.transactions import CleanedTransactionMetadata
+    from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
+
+    Int64s = npt.NDArray[np.int64]
+    Uint8s = npt.NDArray[np.uint8]
+
+_INT32_MAX = 2**31 - 1
+_KEY, _TOMBSTONES, _WITHOUT_KEY = 0, 1, 2  # columns of counts
+_NO_ID = -1
+
+
+class Piece(NamedTuple):
+    """Batches and their records; those of batch i are the rows from edges[i] to edges[i + 1]."""
+
+    batches: list[AnyBatch]
+    records: RecordColumns
+    edges: Int64s
+
+
+def iter_pieces(chunk: Chunk) -> Iterator[Piece]:
+    data = memoryview(chunk.data)[: chunk.size_in_bytes]
+    first = 0
+    for records in RecordScan(data, verify=False, piece_rows=_INT32_MAX, compiled=True):
+        count = len(records.batches)
+        edges = np.zeros(count + 1, np.int64)
+        np.cumsum(np.bincount(records.batch, minlength=count), out=edges[1:])
+        yield Piece(chunk.batches[first : first + count], records, edges)
+        first += count
+
+
+class KeyTable:
+    """An OffsetMap over columns: keys by a hash of 128 bits with a secret."""
+
+    def __init__(
+        self, memory: int, *, load_factor: float = 0.9, secret: bytes | None = None
+    ) -> None:
+        self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
+        if self.slots * load_factor <= 1:
+            raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
+        self.max_desired_size = int(self.slots * load_factor)
+        self.latest_offset = NOT_FOUND
+        self.size = 0
+        drawn = os.urandom(16) if secret is None else secret
+        self._secret = (
+            int.from_bytes(drawn[:8], "little", signed=True),
+            int.from_bytes(drawn[8:16], "little", signed=True),
+        )
+        self._kernels = map_kernels.load(compiled=True)
+        self._table = self._new_table()
+
+    def __repr__(self) -> str:
+        return f"KeyTable({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
+
+    def _new_table(self) -> tuple[Int64s, Int64s]:
+        """Of zeros, which take no memory before they are written to."""
+        slots = 1 << (self.max_desired_size * 4 // 3).bit_length()
+        return np.zeros((slots, 2), np.int64), np.zeros(slots, np.int64)
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= self.max_desired_size
+
+    @property
+    def utilization(self) -> float:
+        return self.size / self.slots
+
+    def clear(self) -> None:
+        if self.size:
+            self._table = self._new_table()
+        self.size = 0
+        self.latest_offset = NOT_FOUND
+
+    def put(self, key: bytes, offset: int) -> None:
+        slot, (low, high) = self._slot(key)
+        hashes, offsets = self._table
+        if not offsets[slot]:
+            hashes[slot] = low, high
+            self.size += 1
+        offsets[slot] = offset + 1
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        return int(self._table[1][self._slot(key)[0]]) - 1
+
+    def _slot(self, key: bytes) -> tuple[int, tuple[int, int]]:
+        data = np.frombuffer(key, np.uint8)
+        hashed = self._kernels.siphash(data, 0, len(key), *self._secret)
+        return self._kernels.find_slot(*self._table, *hashed), hashed
+
+    def put_piece(self, piece: Piece, is_left_out: Uint8s, start: int) -> tuple[int, int, int]:
+        """Batch and row at which it was full, and the last offset put of that batch, or -1."""
+        batch, row, size, latest = self._kernels.put_rows(
+            readonly(piece.records.data),
+            piece.records.longs,
+            piece.records.ints,
+            piece.edges,
+            is_left_out,
+            start,
+            self.max_desired_size,
+            self.size,
+            *self._secret,
+            *self._table,
+        )
+        self.size = int(size)
+        return int(batch), int(row), int(latest)
+
+    def judge(self, piece: Piece, retains_deletes: Uint8s) -> tuple[Uint8s, Int64s]:
+        """Which rows stay, and of each batch: how many, how many tombstones, how many keyless."""
+        is_kept = np.zeros(len(piece.records), np.uint8)
+        counts = np.zeros((len(piece.batches), 3), np.int64)
+        self._kernels.judge_rows(
+            readonly(piece.records.data),
+            piece.records.longs,
+            piece.records.ints,
+            piece.edges,
+            retains_deletes,
+            self.latest_offset,
+            *self._secret,
+            *self._table,
+            is_kept,
+            counts,
+        )
+        return is_kept, counts
+
+
+def map_piece(
+    table: KeyTable,
+    piece: Piece,
+    start: int,
+    transactions: CleanedTransactionMetadata,
+    stats: CleanerStats,
+) -> bool:
+    """All keys of some sound batches into the map; whether it was full before."""
+    is_left_out = np.zeros(len(piece.batches), np.uint8)
+    read = np.diff(piece.edges)
+    for i, batch in enumerate(piece.batches):
+        if isinstance(batch, RecordBatch) and batch.header.is_control:
+            transactions.on_control_batch_read(batch)
+            is_left_out[i], read[i] = 1, 1
+        elif transactions.on_batch_read(batch) and isinstance(batch, RecordBatch):
+            is_left_out[i], read[i] = 1, batch.header.record_count
+    full_at, row, latest = table.put_piece(piece, is_left_out, start)
+    for batch in reversed(piece.batches[:full_at]):
+        if batch.header.last_offset >= start:
+            table.latest_offset = batch.header.last_offset
+            break
+    stats.map_messages_read += int(read[:full_at].sum())
+    if full_at == len(piece.batches):
+        return False
+    if latest >= 0:
+        table.latest_offset = latest
+    stats.map_messages_read += row - int(piece.edges[full_at])
+    return True
+
+
+def filter_chunk(
+    chunk: Chunk,
+    verdicts: Verdicts,
+    table: KeyTable,
+    stats: CleanerStats,
+    *,
+    new_horizon: int,
+    capacity: int,
+) -> FilterResult:
+    """As rewrite.filter_to."""
+    result = FilterResult()
+    for piece in iter_pieces(chunk):
+        damaged = {damage.batch for damage in piece.records.damage}
+        retains = np.array([verdicts.retains_deletes(batch) for batch in piece.batches], np.uint8)
+        is_kept, counts = table.judge(piece, retains)
+        for i, batch in enumerate(piece.batches):
+            verdict = verdicts.on_batch(batch)
+            result.bytes_read += len(batch.raw)
+            if verdict.retention is BatchRetention.DELETE:
+                continue
+            if i in damaged or not _filter(
+                piece, i, verdict, is_kept, counts[i], new_horizon, result
+            ):
+                filter_batch(batch, verdict, verdicts, new_horizon, result)
+            elif not verdict.discards_records:
+                stats.invalid_messages_read += int(counts[i, _WITHOUT_KEY])
+            if len(result.data) > capacity:
+                return result
+    return result
+
+
+def _filter(
+    piece: Piece,
+    i: int,
+    verdict: BatchVerdict,
+    is_kept: Uint8s,
+    counts: Int64s,
+    new_horizon: int,
+    result: FilterResult,
+) -> bool:
+    """What is left of a batch; False if the rows must be asked."""
+    batch = piece.batches[i]
+    if not isinstance(batch, RecordBatch) or batch.header.is_control:
+        return False
+    first, last = int(piece.edges[i]), int(piece.edges[i + 1])
+    kept = 0 if verdict.discards_records else int(counts[_KEY])
+    if kept:
+        header = batch.header
+        horizon = header.delete_horizon_ms
+        wants_horizon = bool(counts[_TOMBSTONES]) and horizon is None
+        if kept == last - first and not wants_horizon:
+            result.add(Kept(batch.raw, header.last_offset, kept))
+        else:
+            horizon = new_horizon if wants_horizon else horizon
+            rebuilt = _rebuilt(piece, (first, last), batch, is_kept, kept, horizon)
+            if rebuilt is None:
+                return False
+            result.add(rebuilt)
+    elif verdict.retention is BatchRetention.RETAIN_EMPTY:
+        result.add(emptied(batch))
+    result.messages_read += last - first
+    return True
+
+
+def _rebuilt(
+    piece: Piece,
+    rows: tuple[int, int],
+    batch: RecordBatch,
+    is_kept: Uint8s,
+    kept: int,
+    horizon: int | None,
+) -> Kept | None:
+    header, some = batch.header, slice(*rows)
+    chosen = is_kept[some].astype(np.bool_)
+    timestamps = piece.records.timestamp[some][chosen]
+    has_horizon = horizon is not None and horizon >= 0
+    base_timestamp = horizon if horizon is not None and has_horizon else int(timestamps[0])
+    if not _is_writable(header):
+        return None
+    payload = encode_kept_records(
+        piece.records,
+        is_kept,
+        rows,
+        base_offset=header.base_offset,
+        base_timestamp=base_timestamp,
+        compiled=True,
+    )
+    if payload is None:
+        return None
+    is_append_time = bool(header.timestamp_type)
+    codec = codec_of(header.attributes)
+    new = header._replace(
+        attributes=attributes_of(
+            codec,
+            header.timestamp_type,
+            is_transactional=header.is_transactional,
+            has_delete_horizon=has_horizon,
+        ),
+        magic=2,
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp if is_append_time else int(timestamps.max()),
+        record_count=kept,
+    )
+    largest = int(piece.records.offset[some][chosen].max())
+    return Kept(assemble(new, compress(codec, payload)), largest, kept)
+
+
+def _is_writable(header: BatchHeader) -> bool:
+    """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
+    if header.producer_id == _NO_ID:
+        return not header.is_transactional
+    return header.producer_epoch != _NO_ID and header.base_sequence >= 0
