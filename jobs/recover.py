@@ -167,7 +167,8 @@ def _summary(done: Done) -> str:
     seconds = sum(row["estimated_seconds"] for row in partitions)
     verb = "lost" if done.was_written else "would lose"
     losses = f"{rewriting.counted(cut, 'partition')} {verb} {human_size(lost)}"
-    parts = [losses if cut else f"{rewriting.counted(len(partitions), 'partition')}, no data lost"]
+    whole = f"{rewriting.counted(len(partitions), 'partition')}, no data lost"
+    parts = [losses if cut else whole if partitions else "nothing was recovered"]
     if stopped:
         parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
     if done.failures:

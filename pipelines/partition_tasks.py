@@ -7,6 +7,7 @@ and what the checkpoints of its log dir say, is decided here once.
 from __future__ import annotations
 
 import contextlib
+import errno
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from kafka_log.settings import Settings
 
 CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +70,14 @@ class PartitionTask:
         if self.target is None:
             raise ValueError(f"{self.path}: no target was given")
         scratch = self.scratch or Path(self.target).parent
-        with whole_partition(self.target, scratch) as directory:
-            yield directory
+        try:
+            with whole_partition(self.target, scratch) as directory:
+                yield directory
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            # Told beside the partition's path, which is on another disk: that one is not full.
+            raise OSError(error.errno, f"{error.strerror} where the copy is written") from error
 
     @property
     def is_metadata_log(self) -> bool:

@@ -229,6 +229,13 @@ def test_a_file_that_cannot_be_read_could_not_be_recovered(capsys, data, monkeyp
     assert "Permission denied" in err
 
 
+def test_where_nothing_was_done_nothing_is_said_to_be_whole(capsys, data):
+    code, _, err = run(capsys, data, "--output", data / "out")
+    assert code == COULD_NOT_RUN
+    assert "nothing was recovered" in err
+    assert "no data lost" not in err
+
+
 def test_one_offset_is_not_of_many_partitions(capsys, data):
     code, _, err = run(capsys, data, "--recovery-point", 5)
     assert code == USAGE

@@ -285,7 +285,7 @@ def test_a_disk_that_is_too_small_is_left_empty(capsys, data, tmp_path):
             capsys, data, "--set=retention.ms=-1", "--output", tmp_path / "disk" / "out"
         )
         assert code == COULD_NOT_RUN
-        assert "No space left on device" in err
+        assert "No space left on device where the copy is written" in err
         assert list((tmp_path / "disk").iterdir()) == []
     assert tree(data) == before
 
