@@ -201,16 +201,17 @@ def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: st
         builder = builder.addColumns(export_schema(table))
         (builder.partitionedBy("topic") if table in BY_TOPIC else builder).execute()
         frame.write.format("delta").mode("append").save(location)
-        there = DeltaTable.forPath(spark, location)
-        added = there.toDF().count()
+        added = None  # Delta counted them, and tells below: to count anew costs as much as to write
     else:
-        there = DeltaTable.forPath(spark, location)
-        merge = there.alias("old").merge(frame.alias("new"), is_known(table))
-        (numbers,) = merge.whenNotMatchedInsertAll().execute().collect()
+        old = DeltaTable.forPath(spark, location).alias("old")
+        merge = old.merge(frame.alias("new"), is_known(table)).whenNotMatchedInsertAll()
+        (numbers,) = merge.execute().collect()
         added = numbers["num_inserted_rows"]
-    version = there.history(1).collect()[0]["version"]
+    (last,) = DeltaTable.forPath(spark, location).history(1).collect()
+    if added is None:  # no rows, no write: then the last thing that happened was the creation
+        added = int(last["operationMetrics"].get("numOutputRows", 0))
     return Written(
-        table=table, location=location, format="delta", rows_added=added, version=version
+        table=table, location=location, format="delta", rows_added=added, version=last["version"]
     )
 
 
