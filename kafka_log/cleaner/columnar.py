@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _INT32_MAX = 2**31 - 1
 _KEY, _TOMBSTONES, _WITHOUT_KEY = 0, 1, 2  # columns of counts
 _NO_ID = -1
+_FIRST_SLOTS = 1 << 12
 
 
 class Piece(NamedTuple):
@@ -59,6 +60,11 @@ def iter_pieces(chunk: Chunk) -> Iterator[Piece]:
         first += count
 
 
+def _new_table(slots: int) -> tuple[Int64s, Int64s]:
+    """Of zeros, which take no memory before they are written to."""
+    return np.zeros((slots, 2), np.int64), np.zeros(slots, np.int64)
+
+
 class KeyTable:
     """An OffsetMap over columns: keys by a hash of 128 bits with a secret."""
 
@@ -77,15 +83,19 @@ class KeyTable:
             int.from_bytes(drawn[8:16], "little", signed=True),
         )
         self._kernels = map_kernels.load(compiled=True)
-        self._table = self._new_table()
+        self._table = _new_table(_FIRST_SLOTS)
 
     def __repr__(self) -> str:
         return f"KeyTable({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
 
-    def _new_table(self) -> tuple[Int64s, Int64s]:
-        """Of zeros, which take no memory before they are written to."""
-        slots = 1 << (self.max_desired_size * 4 // 3).bit_length()
-        return np.zeros((slots, 2), np.int64), np.zeros(slots, np.int64)
+    def _make_room(self, keys: int) -> None:
+        """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
+        most = min(self.size + keys, self.max_desired_size)
+        wanted = 1 << (most * 4 // 3).bit_length()
+        if wanted > len(self._table[1]):
+            larger = _new_table(wanted)
+            self._kernels.move_keys(*self._table, *larger)
+            self._table = larger
 
     @property
     def is_full(self) -> bool:
@@ -97,11 +107,12 @@ class KeyTable:
 
     def clear(self) -> None:
         if self.size:
-            self._table = self._new_table()
+            self._table = _new_table(_FIRST_SLOTS)
         self.size = 0
         self.latest_offset = NOT_FOUND
 
     def put(self, key: bytes, offset: int) -> None:
+        self._make_room(1)
         slot, (low, high) = self._slot(key)
         hashes, offsets = self._table
         if not offsets[slot]:
@@ -120,6 +131,7 @@ class KeyTable:
 
     def put_piece(self, piece: Piece, is_left_out: Uint8s, start: int) -> tuple[int, int, int]:
         """Batch and row at which it was full, and the last offset put of that batch, or -1."""
+        self._make_room(len(piece.records))
         batch, row, size, latest = self._kernels.put_rows(
             readonly(piece.records.data),
             piece.records.longs,

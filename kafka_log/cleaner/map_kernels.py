@@ -104,6 +104,17 @@ def find_slot(hashes: Any, offsets: Any, low: int, high: int) -> int:
 
 
 @kernel
+def move_keys(hashes: Any, offsets: Any, new_hashes: Any, new_offsets: Any) -> None:
+    """All keys into a larger table, which is empty."""
+    for slot in range(offsets.shape[0]):
+        if offsets[slot] != 0:
+            new = find_slot(new_hashes, new_offsets, hashes[slot, 0], hashes[slot, 1])
+            new_hashes[new, 0] = hashes[slot, 0]
+            new_hashes[new, 1] = hashes[slot, 1]
+            new_offsets[new] = offsets[slot]
+
+
+@kernel
 def put_rows(
     data: Any,
     longs: Any,

@@ -45,14 +45,14 @@ def test_keys_are_hashed_by_siphash_of_128_bits(
 @needs_numba
 def test_a_table_knows_its_keys_as_a_dict_does() -> None:
     rng = random.Random(1)
-    table, expected = KeyTable(24 * 3000), {}
-    for offset in range(8000):
-        key = rng.randbytes(rng.choice((0, 1, 2, 9))) if offset % 3 else b"%d" % (offset % 900)
+    table, expected = KeyTable(24 * 10_000), {}
+    for offset in range(40_000):
+        key = rng.randbytes(rng.choice((0, 1, 2, 9, 9))) if offset % 3 else b"%d" % (offset % 900)
         if table.is_full:
             break
         table.put(key, offset)
         expected[key] = offset
-    assert table.size == len(expected) == 2700
+    assert table.size == len(expected) == 9000
     assert all(table.get(key) == offset for key, offset in expected.items())
     assert table.get(b"not there") == NOT_FOUND
 
