@@ -8,6 +8,7 @@ Mirrors SnapshotFile and the part of ProducerStateManager that handles files.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format import java_text
@@ -42,11 +43,15 @@ class ProducerSnapshots:
     def __init__(self, files: Files) -> None:
         self.files = files
         self._names: dict[int, str] = {}
+        self._sorted: list[SnapshotFile] | None = None
+        """While nothing changes: a recovery of many segments asks several times for each."""
         self.load()
 
     def __iter__(self) -> Iterator[SnapshotFile]:
         """By offset; what is removed meanwhile does no harm."""
-        return (SnapshotFile(offset, self._names[offset]) for offset in sorted(self._names))
+        if self._sorted is None:
+            self._sorted = [SnapshotFile(*item) for item in sorted(self._names.items())]
+        return iter(self._sorted)
 
     @property
     def latest_offset(self) -> int | None:
@@ -62,17 +67,16 @@ class ProducerSnapshots:
     def load(self) -> None:
         """Kafka takes names with fewer digits too, and fails at those without any."""
         names: dict[int, str] = {}
-        for name in self.files.names():
-            if not name.endswith(FileKind.PRODUCER_SNAPSHOT.ending):
-                continue
-            offset = java_text.parse_long(name.partition(".")[0])
+        ending = FileKind.PRODUCER_SNAPSHOT.ending
+        for name in [each for each in self.files.names() if each.endswith(ending)]:
+            offset = _parsed(name)
             if offset is None:
                 raise LogLoadError(
                     f"{self.files.path(name)}: found no offset before the first dot, "
                     "expected one in the name of a producer snapshot"
                 )
             names[offset] = name
-        self._names = names
+        self._names, self._sorted = names, None
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
         """Over an older file of that name, which is not cut before: a longer one keeps its end."""
@@ -85,17 +89,17 @@ class ProducerSnapshots:
                 file.sync()
         finally:
             file.close()
-        self._names[offset] = name
+        self._names[offset], self._sorted = name, None
         return name
 
     def delete(self, offset: int) -> None:
-        name = self._names.pop(offset, None)
+        name, self._sorted = self._names.pop(offset, None), None
         if name is not None:
             self.files.delete_if_exists(name)
 
     def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
         """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
-        name = self._names.pop(offset, None)
+        name, self._sorted = self._names.pop(offset, None), None
         if name is None:
             return None
         renamed = f"{name}{FileState.DELETED.value}"
@@ -116,6 +120,12 @@ class ProducerSnapshots:
             strays.pop()
         for offset in strays:
             self.delete(offset)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _parsed(name: str) -> int | None:
+    """Known already, most often: a directory is listed anew for each segment that is checked."""
+    return java_text.parse_long(name.partition(".")[0])
 
 
 def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:

@@ -89,7 +89,10 @@ def told_snapshots(
     """Tell the journal which snapshots (of `before`, or of the manager's) are gone afterwards."""
     before = manager.snapshots if before is None else before
     yield
-    after = set(manager.snapshots)
+    now = manager.snapshots
+    if now == before:
+        return
+    after = set(now)
     for snapshot in before:
         if snapshot not in after:
             journal.add(snapshot.name, Action.DELETE, why)
