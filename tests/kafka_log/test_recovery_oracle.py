@@ -218,7 +218,7 @@ def _chunks(count: int, size: int = 25) -> Iterator[range]:
         yield range(start, min(count, start + size))
 
 
-@pytest.mark.parametrize("seeds", list(_chunks(1000)), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+@pytest.mark.parametrize("seeds", list(_chunks(600)), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
 def test_a_damaged_directory_is_recovered_to_the_bytes_that_kafka_leaves(
     oracle: Oracle, sources: list[Source], seeds: range, tmp_path: Path
 ) -> None:

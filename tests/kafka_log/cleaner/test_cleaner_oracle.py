@@ -11,14 +11,14 @@ from tests.oracle.client import Oracle
 BLOCK = 40
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(4))
 def test_a_log_is_cleaned_to_the_bytes_that_kafka_leaves(oracle: Oracle, block: int) -> None:
     with scratch() as folder:
         seeds = range(block * BLOCK, (block + 1) * BLOCK)
         compare(oracle, folder, [planned_case(oracle, folder, seed) for seed in seeds])
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", range(2))
 def test_a_log_that_lives_on_between_passes_is_cleaned_as_kafka_does(
     oracle: Oracle, block: int
 ) -> None:
@@ -28,7 +28,7 @@ def test_a_log_that_lives_on_between_passes_is_cleaned_as_kafka_does(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("block", range(10, 130))
+@pytest.mark.parametrize("block", range(4, 130))
 def test_a_log_is_cleaned_to_the_bytes_that_kafka_leaves_in_thousands(
     oracle: Oracle, block: int
 ) -> None:
