@@ -126,8 +126,11 @@ def test_a_bar_is_for_terminals_alone():
 def test_ctrl_c_ends_the_processes_at_once(tmp_path):
     tasks = [str(tmp_path / name) for name in "ab"]
     program = (
+        "import signal\n"
         "from pipelines.engine import run\n"
         "from tests.pipelines.functions import sleeps\n"
+        # A shell's background jobs ignore Ctrl-C, and so would this: CI may be one.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "if __name__ == '__main__':\n"
         "    try:\n"
         f"        list(run({tasks!r}, sleeps, processes=2))\n"
