@@ -170,6 +170,8 @@ class Files(ABC):
 
 
 class _DiskFile(File):
+    _is_closed = True  # until it is open
+
     def __init__(self, path: str, flags: int) -> None:
         self.path = path
         # A pipe of such a name would let us wait for its writer, for ever.
@@ -218,6 +220,9 @@ class _DiskFile(File):
         if not self._is_closed:
             self._is_closed = True
             os.close(self._fd)
+
+    def __del__(self) -> None:
+        self.close()  # a log that nobody closed gives its handles back: a process has few
 
 
 class DiskFiles(Files):
