@@ -17,22 +17,12 @@ class Crash(Exception):  # not an error: the end of a process
     """The process died here."""
 
 
-class CrashingFiles(Files):
-    """Files whose n-th change (from 1) does not happen, or only in part; nor does any later.
+class _WrappedFiles(Files):
+    """Another directory's files; what changes one is for the children to say."""
 
-    `torn` is how many bytes of a write still reach the file. With `crash_at` None it only counts.
-    """
-
-    def __init__(self, files: Files, crash_at: int | None = None, *, torn: int = 0) -> None:
+    def __init__(self, files: Files) -> None:
         self.directory = files.directory
-        self.changes = 0
         self._files = files
-        self._crash_at = crash_at
-        self._torn = torn
-
-    def arm(self, crash_at: int, *, torn: int = 0) -> None:
-        """Die at this change, counted from the first."""
-        self._crash_at, self._torn = crash_at, torn
 
     def names(self) -> list[str]:
         return self._files.names()
@@ -45,6 +35,42 @@ class CrashingFiles(Files):
 
     def modified_ms(self, name: str) -> int:
         return self._files.modified_ms(name)
+
+    def sync_directory(self) -> None:
+        pass  # what would be lost without it is never lost here
+
+
+class _WrappedFile(File):
+    def __init__(self, file: File) -> None:
+        self.path = file.path
+        self._file = file
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        return self._file.readinto_at(position, target)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class CrashingFiles(_WrappedFiles):
+    """Files whose n-th change (from 1) does not happen, or only in part; nor does any later.
+
+    `torn` is how many bytes of a write still reach the file. With `crash_at` None it only counts.
+    """
+
+    def __init__(self, files: Files, crash_at: int | None = None, *, torn: int = 0) -> None:
+        super().__init__(files)
+        self.changes = 0
+        self._crash_at = crash_at
+        self._torn = torn
+
+    def arm(self, crash_at: int, *, torn: int = 0) -> None:
+        """Die at this change, counted from the first."""
+        self._crash_at, self._torn = crash_at, torn
 
     def set_modified_ms(self, name: str, modified_ms: int) -> None:
         self.change(lambda: self._files.set_modified_ms(name, modified_ms))
@@ -60,9 +86,6 @@ class CrashingFiles(Files):
     def delete(self, name: str) -> None:
         self.change(lambda: self._files.delete(name))
 
-    def sync_directory(self) -> None:
-        self._files.sync_directory()
-
     def change(
         self, happen: Callable[[], None], *, in_part: Callable[[int], None] | None = None
     ) -> None:
@@ -74,18 +97,10 @@ class CrashingFiles(Files):
         happen()
 
 
-class _CrashingFile(File):
+class _CrashingFile(_WrappedFile):
     def __init__(self, file: File, files: CrashingFiles) -> None:
-        self.path = file.path
-        self._file = file
+        super().__init__(file)
         self._files = files
-
-    @property
-    def size(self) -> int:
-        return self._file.size
-
-    def readinto_at(self, position: int, target: memoryview) -> int:
-        return self._file.readinto_at(position, target)
 
     def write_at(self, position: int, data: Buffer) -> None:
         view = memoryview(data).cast("B")
@@ -100,9 +115,6 @@ class _CrashingFile(File):
     def sync(self) -> None:
         pass  # the process dies, not the disk
 
-    def close(self) -> None:
-        self._file.close()
-
 
 class _Synced:
     """How much of a file would survive; it goes with the file, whatever its name becomes."""
@@ -111,28 +123,15 @@ class _Synced:
         self.size = size
 
 
-class PowerLossFiles(Files):
+class PowerLossFiles(_WrappedFiles):
     """Files that forget what was not synced when the power goes: the tail is gone, or zeros.
 
     Names are durable, and so is what is written over within a synced length.
     """
 
     def __init__(self, files: Files) -> None:
-        self.directory = files.directory
-        self._files = files
+        super().__init__(files)
         self._synced = {name: _Synced(files.size(name)) for name in files.names()}
-
-    def names(self) -> list[str]:
-        return self._files.names()
-
-    def exists(self, name: str) -> bool:
-        return self._files.exists(name)
-
-    def size(self, name: str) -> int:
-        return self._files.size(name)
-
-    def modified_ms(self, name: str) -> int:
-        return self._files.modified_ms(name)
 
     def set_modified_ms(self, name: str, modified_ms: int) -> None:
         self._files.set_modified_ms(name, modified_ms)
@@ -149,9 +148,6 @@ class PowerLossFiles(Files):
         self._files.delete(name)
         del self._synced[name]
 
-    def sync_directory(self) -> None:
-        pass
-
     def lose_power(self, rng: random.Random) -> None:
         """Cut every file somewhere behind what was synced; every other one is zeros from there."""
         for name, synced in self._synced.items():
@@ -165,18 +161,10 @@ class PowerLossFiles(Files):
             file.close()
 
 
-class _UnsyncedFile(File):
+class _UnsyncedFile(_WrappedFile):
     def __init__(self, file: File, synced: _Synced) -> None:
-        self.path = file.path
-        self._file = file
+        super().__init__(file)
         self._synced = synced
-
-    @property
-    def size(self) -> int:
-        return self._file.size
-
-    def readinto_at(self, position: int, target: memoryview) -> int:
-        return self._file.readinto_at(position, target)
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._file.write_at(position, data)
@@ -187,6 +175,3 @@ class _UnsyncedFile(File):
 
     def sync(self) -> None:
         self._synced.size = self._file.size  # it need not be true: the power goes when we say so
-
-    def close(self) -> None:
-        self._file.close()

@@ -20,7 +20,7 @@ final class Settings {
         "controller.quorum.voters", "2@localhost:9093",
         "controller.listener.names", "CONTROLLER",
         "listeners", "PLAINTEXT://localhost:9092",
-        "log.dirs", "/tmp/none");
+        "log.dirs", "none");  // a name: nothing is opened
 
     private Settings() { }
 
