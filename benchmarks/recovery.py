@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from benchmarks.files import Segment
 from kafka_log.config import LogConfig
-from kafka_log.files import DiskFiles, Files
-from kafka_log.overlay_files import OverlayFiles
+from kafka_log.disk.files import DiskFiles, Files
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.recovery import load_partition
 from tests.oracle.client import Oracle
 

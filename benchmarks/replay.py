@@ -17,7 +17,7 @@ from kafka_format.control import ControlRecordType, encode_control_record, end_t
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
-from kafka_log.files import DiskFiles, opened
+from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.producer_state import ProducerReplay, ProducerStateManager
 
 START = 1_700_000_000_000

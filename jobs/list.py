@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_log.inventory import Inventory
+    from kafka_log.evidence.inventory import Inventory
 
 Row = dict[str, Any]
 
@@ -49,7 +49,7 @@ def _parser() -> options.Parser:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafka_log.scan import scan
+    from kafka_log.evidence.scan import scan
 
     inventory = scan(arguments.paths)
     rows = _rows(inventory, arguments)

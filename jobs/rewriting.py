@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from kafka_log.cluster_metadata import ClusterMetadata
-    from kafka_log.inventory import LogDir
+    from kafka_log.evidence.cluster_metadata import ClusterMetadata
+    from kafka_log.evidence.inventory import LogDir
     from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
 
 Row = dict[str, Any]
@@ -40,7 +40,7 @@ class Done:
     def ensure_whole(self, output: str | None) -> None:
         """Refuse to end with an output in which something is missing."""
         if self.failures and output is not None:
-            from kafka_log.output import OutputError
+            from kafka_log.disk.output import OutputError
 
             raise OutputError(f"{output}: not written, for it would not be whole")
 
@@ -174,8 +174,8 @@ class Found:
 def find(arguments: argparse.Namespace) -> Found:
     """What is there and meant; what could not be looked at goes to stderr."""
     from kafka_format.errors import FormatError
-    from kafka_log.inventory import Trouble
-    from kafka_log.scan import scan
+    from kafka_log.evidence.inventory import Trouble
+    from kafka_log.evidence.scan import scan
     from kafka_log.settings import SettingsError, read_settings
     from pipelines.partition_tasks import partition_tasks
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka_format.primitives import Buffer
-    from kafka_log.files import File, Files
+    from kafka_log.disk.files import File, Files
 
 INT32_MAX = 2**31 - 1
 LOG_OVERHEAD = 12

@@ -23,14 +23,14 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_format.message import Message
 from kafka_log.config import MINUTE_MS
-from kafka_log.files import opened
+from kafka_log.disk.files import opened
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kafka_format.record import Record
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
     from kafka_log.transactions import OpenTransaction
 
 DEFAULT_MAX_TIMEOUT_MS = 15 * MINUTE_MS

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kafka_log.clock import Scheduler
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
 
 UNDEFINED_EPOCH = -1
 UNDEFINED_EPOCH_OFFSET = -1

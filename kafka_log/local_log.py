@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 
 from kafka_log.errors import LogError, OffsetOutOfRangeError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
-from kafka_log.index_files import OffsetPosition
+from kafka_log.indexes.index_files import OffsetPosition
 from kafka_log.names import FileKind, FileState, segment_file_name
 from kafka_log.segment import LogSegment
 from kafka_log.segment_files import delete_segment_files
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
-    from kafka_log.files import Files
-    from kafka_log.log_loader import LoadedLogOffsets
+    from kafka_log.disk.files import Files
+    from kafka_log.loading.log_loader import LoadedLogOffsets
     from kafka_log.segments import LogSegments
 
 _DELETED = FileState.DELETED.value

@@ -24,16 +24,16 @@ from typing import TYPE_CHECKING, Self
 
 from kafka_format.errors import FormatError
 from kafka_log import log_removal
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.errors import LogLoadError, OffsetOutOfRangeError
 from kafka_log.leader_epochs import LeaderEpochFileCache
+from kafka_log.loading.log_loader import LogLoader
 from kafka_log.local_log import LocalLog
 from kafka_log.log_append import Append, append_records
-from kafka_log.log_loader import LogLoader
 from kafka_log.log_offsets import LogOffsets
 from kafka_log.offset_lookup import fetch_offset_by_timestamp
-from kafka_log.producer_append import TV_UNKNOWN
 from kafka_log.producer_state import SENTINEL, ProducerStateManager, VerificationGuard
+from kafka_log.producers.append import TV_UNKNOWN
 from kafka_log.retention import ensure_local
 from kafka_log.segments import LogSegments
 from kafka_log.topic_id import TopicIdFile
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
     from kafka_format.primitives import Buffer
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.append_info import LogAppendInfo
+    from kafka_log.appends.info import LogAppendInfo
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
+    from kafka_log.disk.files import Files
     from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
     from kafka_log.file_records import TimestampAndOffset
-    from kafka_log.files import Files
     from kafka_log.leader_epochs import EpochEndOffset
-    from kafka_log.recovery_journal import Journal
+    from kafka_log.loading.journal import Journal
     from kafka_log.segment import LogSegment
 
 _CURRENT_MAGIC = 2

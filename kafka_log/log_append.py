@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader, RecordBatch
 from kafka_format.errors import MEMORY
-from kafka_log.append_info import (
+from kafka_log.appends.info import (
     UNKNOWN_OFFSET,
     analyze_and_validate_records,
     check_batch_sizes,
     trim_invalid_bytes,
 )
-from kafka_log.appended_records import iter_offsets
+from kafka_log.appends.records import iter_offsets
 from kafka_log.errors import RecordBatchTooLargeError, UnexpectedAppendOffsetError
 from kafka_log.fetch_data import LogOffsetMetadata
-from kafka_log.producer_validation import analyze_and_validate_producer_state
+from kafka_log.producers.validation import analyze_and_validate_producer_state
 from kafka_log.segment import LogSegment, RollParams
 from kafka_log.validation import validate_messages_and_assign_offsets
 
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka_format.primitives import Buffer
-    from kafka_log.append_info import LogAppendInfo
-    from kafka_log.append_origin import AppendOrigin
+    from kafka_log.appends.info import LogAppendInfo
+    from kafka_log.appends.origin import AppendOrigin
     from kafka_log.log import PartitionLog
-    from kafka_log.producer_entry import VerificationGuard
+    from kafka_log.producers.entry import VerificationGuard
 
 _INT32_MAX = 2**31 - 1
 _LOG_OVERHEAD = 12

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_log.errors import IllegalArgumentError
-from kafka_log.rebuild_state import rebuild_producer_state
+from kafka_log.loading.rebuild_state import rebuild_producer_state
 from kafka_log.retention import LogPosition, breaches, deletable_segments
 from kafka_log.segment_files import delete_producer_snapshots
 from kafka_log.segment_files import replace_segments as replace_segment_files

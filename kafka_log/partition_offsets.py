@@ -19,12 +19,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.errors import FormatError, TruncatedError
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
-from kafka_log.log_end import read_log_end
+from kafka_log.evidence.log_end import read_log_end
+from kafka_log.loading.rebuild_state import rebuild_producer_state
 from kafka_log.names import FileKind, live_base_offsets, segment_file_name
-from kafka_log.overlay_files import OverlayFiles
 from kafka_log.producer_state import ProducerStateManager
-from kafka_log.rebuild_state import rebuild_producer_state
 from kafka_log.segment import LogSegment
 from kafka_log.segments import LogSegments
 from kafka_log.transactions import OpenTransaction, read_transactions
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
     from kafka_log.producer_state import TxnMetadata
 
 _NO_WATERMARK = "no high watermark is known: the last stable offset is as if all were replicated"

@@ -22,10 +22,10 @@ import numpy as np
 
 from kafka_format.batch import MAGIC, NO_PRODUCER_ID
 from kafka_format.errors import FormatError
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.errors import IllegalArgumentError, InvalidProducerEpochError
-from kafka_log.producer_append import ProducerAppendInfo
-from kafka_log.producer_entry import (
+from kafka_log.producers.append import ProducerAppendInfo
+from kafka_log.producers.entry import (
     SENTINEL,
     BatchMetadata,
     CompletedTxn,
@@ -35,8 +35,8 @@ from kafka_log.producer_entry import (
     VerificationGuard,
     VerificationStateEntry,
 )
-from kafka_log.producer_replay import ProducerReplay, replay
-from kafka_log.producer_snapshots import ProducerSnapshots, SnapshotFile, read_snapshot
+from kafka_log.producers.replay import ProducerReplay, replay
+from kafka_log.producers.snapshots import ProducerSnapshots, SnapshotFile, read_snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from kafka_format.columnar.records import Damage
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
-    from kafka_log.files import Files
-    from kafka_log.producer_replay import BatchReader, OnCompleted, Run
+    from kafka_log.disk.files import Files
+    from kafka_log.producers.replay import BatchReader, OnCompleted, Run
 
 __all__ = [
     "SENTINEL",

@@ -30,14 +30,7 @@ from kafka_format.checkpoint_file import (
 from kafka_format.errors import FormatError
 from kafka_log.clock import Clock, system_clock
 from kafka_log.config import LogConfig
-from kafka_log.names import (
-    CLUSTER_METADATA_TOPIC,
-    DirectoryKind,
-    DirectoryName,
-    FileKind,
-    parse_directory_name,
-)
-from kafka_log.partition_recovery import (
+from kafka_log.loading.partition_recovery import (
     BYTES_PER_SECOND,
     LoadedPartition,
     RecoveryPlan,
@@ -45,6 +38,13 @@ from kafka_log.partition_recovery import (
     load_partition,
     plan_partition,
     recover_in_place,
+)
+from kafka_log.names import (
+    CLUSTER_METADATA_TOPIC,
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    parse_directory_name,
 )
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.time_index import ENTRY_SIZE, decode_time_index_columns
 from kafka_log.clock import Scheduler
+from kafka_log.disk.files import opened
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
-from kafka_log.files import opened
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.names import (
     FileKind,
@@ -27,7 +28,6 @@ from kafka_log.names import (
     parse_file_name,
     segment_file_name,
 )
-from kafka_log.overlay_files import OverlayFiles
 from kafka_log.retention import Breach, LogPosition, breaches, iter_verdicts
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kafka_format.leader_epoch_file import EpochEntry
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
 
 _SEGMENT_KINDS = (
     FileKind.LOG,
@@ -367,7 +367,7 @@ def _roll(offset: int, files: Files, config: LogConfig) -> None:
 
 def _producers_at(offset: int, files: Files, config: LogConfig) -> bytes:
     """The snapshot at the log's end of a log that was not closed, as loading it would write it."""
-    from kafka_log.partition_recovery import load_partition
+    from kafka_log.loading.partition_recovery import load_partition
 
     overlay = OverlayFiles(files.directory)
     active = read_facts(overlay).segments[-1]

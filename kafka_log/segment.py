@@ -13,7 +13,6 @@ import random
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from kafka_format.transaction_index import VERSION, AbortedTransaction
-from kafka_log.aborted_transactions import TransactionIndex, TxnIndexSearchResult
 from kafka_log.errors import IllegalArgumentError, LogError, SegmentOffsetOverflowError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
 from kafka_log.file_records import (
@@ -22,24 +21,25 @@ from kafka_log.file_records import (
     TimestampAndOffset,
     iter_memory_batches,
 )
-from kafka_log.index_files import (
+from kafka_log.indexes.aborted_transactions import TransactionIndex, TxnIndexSearchResult
+from kafka_log.indexes.index_files import (
     LazyIndex,
     OffsetIndex,
     OffsetPosition,
     TimeIndex,
     TimestampOffset,
 )
+from kafka_log.loading.segment_recovery import SegmentRecovery
 from kafka_log.names import FileKind, segment_file_name
-from kafka_log.segment_recovery import SegmentRecovery
 
 if TYPE_CHECKING:
     from kafka_format.errors import FormatError
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
     from kafka_log.leader_epochs import LeaderEpochFileCache
-    from kafka_log.producer_entry import CompletedTxn
     from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.producers.entry import CompletedTxn
 
 LONG_MAX = 2**63 - 1
 TO_THE_END = LONG_MAX

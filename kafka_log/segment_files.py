@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
     from kafka_log.producer_state import ProducerStateManager
     from kafka_log.segments import LogSegments
 

@@ -33,7 +33,6 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from kafka_format.properties_file import read_properties
-from kafka_log.cluster_metadata import CLUSTER_DEFAULT, ClusterMetadata
 from kafka_log.config import LogConfig
 from kafka_log.config_def import (
     BROKER,
@@ -43,6 +42,7 @@ from kafka_log.config_def import (
     Value,
     defaults_of_topics,
 )
+from kafka_log.evidence.cluster_metadata import CLUSTER_DEFAULT, ClusterMetadata
 from kafka_log.names import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:

@@ -17,15 +17,15 @@ from kafka_format.partition_metadata import (
     decode_partition_metadata,
     encode_partition_metadata,
 )
+from kafka_log.disk.files import opened
 from kafka_log.errors import InconsistentTopicIdError
-from kafka_log.files import opened
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
     import uuid
 
     from kafka_log.clock import Scheduler
-    from kafka_log.files import Files
+    from kafka_log.disk.files import Files
 
 _NAME = FileKind.PARTITION_METADATA.value
 

@@ -29,17 +29,17 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.errors import LogError
-from kafka_log.files import DiskFiles, opened
 from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
-from kafka_log.producer_snapshots import read_snapshot
 from kafka_log.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
+from kafka_log.producers.snapshots import read_snapshot
 
 if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.files import File, Files
-    from kafka_log.producer_entry import CompletedTxn, TxnMetadata
+    from kafka_log.disk.files import File, Files
+    from kafka_log.producers.entry import CompletedTxn, TxnMetadata
 
 
 class OpenTransaction(NamedTuple):

@@ -18,21 +18,8 @@ from kafka_format.batch import NO_PRODUCER_ID
 from kafka_format.compression import Codec
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
-from kafka_log.append_info import (
-    NO_STATS,
-    LeaderHwChange,
-    LogAppendInfo,
-    RecordValidationStats,
-    analyze_and_validate_records,
-    check_batch_sizes,
-    trim_invalid_bytes,
-    validate_produce_records,
-)
-from kafka_log.append_origin import AppendOrigin
-from kafka_log.appended_batches import AppendedBatch, DefaultBatch, LegacyBatch, iter_appended
-from kafka_log.appended_records import RecordSummary, decode_appended, decode_kept
-from kafka_log.config import LogConfig
-from kafka_log.conversion import (
+from kafka_log.appends.batches import AppendedBatch, DefaultBatch, LegacyBatch, iter_appended
+from kafka_log.appends.conversion import (
     AnyRecord,
     BatchFields,
     BuiltRecords,
@@ -42,13 +29,26 @@ from kafka_log.conversion import (
     build_batch,
     build_records,
 )
+from kafka_log.appends.info import (
+    NO_STATS,
+    LeaderHwChange,
+    LogAppendInfo,
+    RecordValidationStats,
+    analyze_and_validate_records,
+    check_batch_sizes,
+    trim_invalid_bytes,
+    validate_produce_records,
+)
+from kafka_log.appends.origin import AppendOrigin
+from kafka_log.appends.record_rules import RecordRules, refuse
+from kafka_log.appends.records import RecordSummary, decode_appended, decode_kept
+from kafka_log.appends.stamping import stamp_batch, stamp_message
+from kafka_log.config import LogConfig
 from kafka_log.errors import (
     InvalidRecordError,
     UnknownServerError,
     UnsupportedForMessageFormatError,
 )
-from kafka_log.record_rules import RecordRules, refuse
-from kafka_log.stamping import stamp_batch, stamp_message
 
 __all__ = [
     "AppendOrigin",

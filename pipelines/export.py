@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, StructField, StructType, TimestampType
 
-from kafka_log.output import OutputError
+from kafka_log.disk.output import OutputError
 from pipelines.manifest import changed, input_files, iso_time, manifest_text, with_digests
 from pipelines.options import parse_options
 from pipelines.schema import COLUMNS, column_names, spark_schema

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_log.inventory import Inventory
+    from kafka_log.evidence.inventory import Inventory
     from pipelines.values import Reading
 
 FORMAT = "kafka_files"

@@ -18,7 +18,7 @@ from pipelines.engine import Failure, run
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from kafka_log.inventory import File, Inventory
+    from kafka_log.evidence.inventory import File, Inventory
     from pipelines.storage import Storage
 
 _PIECE = 4 * 1024 * 1024

@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_log.files import DiskFiles
-from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
-from kafka_log.output import (
+from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.output import (
     OutputError,
     check_checkpoints,
     copy_log_dir_files,
@@ -23,12 +22,13 @@ from kafka_log.output import (
     whole_partition,
     write_checkpoints,
 )
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafka_log.config import LogConfig
-    from kafka_log.inventory import Inventory, LogDir, Partition
+    from kafka_log.evidence.inventory import Inventory, LogDir, Partition
     from kafka_log.settings import Settings
 
 CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_log.clock import FixedClock
-from kafka_log.files import DiskFiles, opened
+from kafka_log.disk.files import DiskFiles, opened
+from kafka_log.disk.output import check_in_place
+from kafka_log.loading.partition_recovery import load_directory
 from kafka_log.names import FileKind, FileState, parse_directory_name, parse_file_name
-from kafka_log.output import check_in_place
-from kafka_log.partition_recovery import load_directory
 from kafka_log.recovery import Assignments, Fate, LogDirPlan, PartitionPlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka_log.partition_recovery import LoadedPartition, RecoveryPlan, RecoveryRow
+    from kafka_log.loading.partition_recovery import LoadedPartition, RecoveryPlan, RecoveryRow
     from pipelines.partition_tasks import CheckpointChanges, PartitionTask
 
 Row = dict[str, Any]

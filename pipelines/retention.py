@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.files import DiskFiles
+from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.output import check_in_place
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import DirectoryKind, FileKind
-from kafka_log.output import check_in_place
-from kafka_log.overlay_files import OverlayFiles
 from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.index_end import Stop
 from kafka_format.offset_index import decode_offset_index
 from kafka_format.time_index import decode_time_index
-from kafka_log.inventory import Trouble
+from kafka_log.evidence.inventory import Trouble
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.transactions import read_transactions
 from pipelines.log_ranges import OFFSET_END, Aborted, LogRange
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.inventory import Inventory, Partition, Segment
+    from kafka_log.evidence.inventory import Inventory, Partition, Segment
     from pipelines.options import Options
     from pipelines.storage import Storage
 

@@ -4,9 +4,10 @@ Everything is opened for reading, and every byte read is counted (`bytes_read`).
 plain files, for speed. A URI may carry what pyarrow takes there (`?endpoint_override=…&scheme=…`,
 a user and password); rows show paths without them.
 
-What lies in a log dir is decided by kafka_log.scan, which looks at directories. For a remote one it
-is given a shadow: a temporary directory of the same names, sizes and times, in which only the small
-files are real (checkpoints, properties, the KRaft metadata); segments and indexes are holes.
+What lies in a log dir is decided by kafka_log.evidence.scan, which looks at directories. For a
+remote one it is given a shadow: a temporary directory of the same names, sizes and times, in which
+only the small files are real (checkpoints, properties, the KRaft metadata); segments and indexes
+are holes.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar, cast
 from urllib.parse import urlsplit
 
-from kafka_log.files import File, Files
+from kafka_log.disk.files import File, Files
+from kafka_log.evidence.scan import scan
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     FileKind,
     parse_directory_name,
     parse_file_name,
 )
-from kafka_log.scan import scan
 from pipelines.options import OptionsError
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
     from kafka_format.primitives import Buffer
-    from kafka_log.inventory import Inventory
+    from kafka_log.evidence.inventory import Inventory
 
 _MAGIC = frozenset("*?[")
 _HOLES = frozenset(

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_log.checks.finding import About, Finding
-from kafka_log.inventory import Trouble
+from kafka_log.evidence.inventory import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka_log.inventory import Inventory, Partition, Problem
+    from kafka_log.evidence.inventory import Inventory, Partition, Problem
 
 
 def directory_findings(inventory: Inventory) -> Iterator[Finding]:

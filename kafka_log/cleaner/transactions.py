@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.aborted_transactions import TransactionIndex
+    from kafka_log.indexes.aborted_transactions import TransactionIndex
 
 
 class _Aborted:

@@ -11,7 +11,7 @@ from pipelines.report.text import counted, human_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka_log.inventory import Inventory, LogDir, Topic
+    from kafka_log.evidence.inventory import Inventory, LogDir, Topic
 
 MOST_TOPICS = 30
 """More of them are only counted."""

@@ -13,7 +13,7 @@ from kafka_log.checks import side_files as checks
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.finding import About, Finding
 from kafka_log.checks.logs import check_log
-from kafka_log.inventory import CHECKPOINTS
+from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 from pipelines.storage import Storage
 from pipelines.tables.rows import FileTask, batches_of_rows, packed, wants_everything

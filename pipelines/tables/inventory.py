@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_format import java_text
-from kafka_log.inventory import Problem, Trouble
-from kafka_log.log_end import open_unbuffered, read_log_end
+from kafka_log.evidence.inventory import Problem, Trouble
+from kafka_log.evidence.log_end import open_unbuffered, read_log_end
+from kafka_log.evidence.strays import describe
 from kafka_log.names import DirectoryKind, FileKind
-from kafka_log.strays import describe
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterator
 
-    from kafka_log.inventory import File, LogDir, Partition, Segment
-    from kafka_log.log_end import LogEnd, OpenFile
+    from kafka_log.evidence.inventory import File, LogDir, Partition, Segment
+    from kafka_log.evidence.log_end import LogEnd, OpenFile
 
 Row = dict[str, Any]
 

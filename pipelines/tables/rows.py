@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafka_log.inventory import File, Partition
+    from kafka_log.evidence.inventory import File, Partition
     from pipelines.options import Options
 
     Row = Mapping[str, Any]

@@ -18,7 +18,7 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.leader_epoch_file import MAX_SIZE as MAX_EPOCHS_SIZE
 from kafka_log.checks import side_files as checks
 from kafka_log.checks.finding import About
-from kafka_log.inventory import CHECKPOINTS
+from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from pipelines.options import Mode
 from pipelines.storage import Storage
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka_log.checks.finding import Finding
-    from kafka_log.inventory import File, Inventory, Partition
+    from kafka_log.evidence.inventory import File, Inventory, Partition
     from pipelines.options import Options
     from pipelines.tables.rows import Row
 

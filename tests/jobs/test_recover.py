@@ -12,7 +12,7 @@ import pytest
 from jobs import cli, recover
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from kafka_format.producer_snapshot import read_producer_snapshot
-from kafka_log import overlay_files
+from kafka_log.disk import overlay_files
 from tests import golden
 
 NOW = 1_794_820_000_000

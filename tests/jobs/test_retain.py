@@ -14,9 +14,9 @@ import pytest
 
 from jobs import cli, retain
 from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
-from kafka_log.overlay_files import OverlayFiles
+from kafka_log.disk.overlay_files import OverlayFiles
 from tests import golden
-from tests.kafka_log.test_output import small_disk
+from tests.kafka_log.disk.test_output import small_disk
 
 NOBODY = 65534
 NOW = 1_794_820_000_000  # some time after the packs were made

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogLoadError
-from kafka_log.files import DiskFiles
 from tests.kafka_log.driver import Session, brief_state, files_of, told_by_oracle
 from tests.kafka_log.workload import Workload
 from tests.oracle.client import Oracle

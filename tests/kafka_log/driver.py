@@ -16,15 +16,15 @@ from kafka_format.java_text import parse_uuid, uuid_text
 from kafka_format.producer_snapshot import decode_producer_snapshot, iter_producer_snapshot
 from kafka_format.transaction_index import AbortedTransaction
 from kafka_log import errors
-from kafka_log.append_info import LogAppendInfo
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.info import LogAppendInfo
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import Files
 from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
-from kafka_log.files import Files
 from kafka_log.log import FetchIsolation, PartitionLog
-from kafka_log.producer_entry import ProducerStateEntry
 from kafka_log.producer_state import SENTINEL
+from kafka_log.producers.entry import ProducerStateEntry
 from kafka_log.segment import LogSegment
 
 NEVER = 2**31 - 1

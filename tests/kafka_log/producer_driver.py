@@ -14,18 +14,18 @@ from kafka_format.columnar.headers import BatchScan
 from kafka_format.columnar.records import Damage
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.files import DiskFiles
 from kafka_log.producer_state import (
     CompletedTxn,
     ProducerReplay,
     ProducerStateEntry,
     ProducerStateManager,
 )
-from kafka_log.producer_validation import update_producers
+from kafka_log.producers.validation import update_producers
 
 # What Kafka throws, and what we raise: the nearest of our classes.
 ERRORS = {

@@ -13,12 +13,12 @@ from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.file_records import FileRecords
-from kafka_log.files import DiskFiles, Files
-from kafka_log.index_files import OffsetPosition
+from kafka_log.indexes.index_files import OffsetPosition
 from kafka_log.leader_epochs import LeaderEpochFileCache
-from kafka_log.producer_entry import CompletedTxn
 from kafka_log.producer_state import ProducerStateManager
+from kafka_log.producers.entry import CompletedTxn
 from kafka_log.segment import LogSegment, RollParams
 
 Step = dict[str, Any]

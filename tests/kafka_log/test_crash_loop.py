@@ -17,7 +17,7 @@ import pytest
 
 from kafka_format.log_file import LogFile
 from kafka_log.clock import FixedClock
-from kafka_log.partition_recovery import plan_partition
+from kafka_log.loading.partition_recovery import plan_partition
 from tests.kafka_log.crash_writer import CONFIG, SETTINGS, START_MS, record_at
 from tests.oracle.client import Oracle
 

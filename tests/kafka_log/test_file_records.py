@@ -9,10 +9,10 @@ from kafka_format.compression import Codec
 from kafka_format.errors import CorruptError, FormatError, TruncatedError
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import IllegalArgumentError, LogError
 from kafka_log.fetch_data import LogOffsetMetadata
 from kafka_log.file_records import FileRecords, LogOffsetPosition, TimestampAndOffset
-from kafka_log.files import DiskFiles
 
 NAME = "00000000000000000000.log"
 BATCH = encode_batch([SimpleRecord(5, None, b"")])  # 68 bytes

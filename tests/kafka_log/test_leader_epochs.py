@@ -9,10 +9,10 @@ import pytest
 from kafka_format.errors import FormatError
 from kafka_format.leader_epoch_file import EpochEntry
 from kafka_log.clock import FixedClock, Scheduler
+from kafka_log.disk.files import DiskFiles, Files
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import IllegalArgumentError
-from kafka_log.files import DiskFiles, Files
 from kafka_log.leader_epochs import LeaderEpochFileCache
-from kafka_log.overlay_files import OverlayFiles
 from tests.oracle.client import Oracle, b64
 
 EPOCHS = range(-2, 14)

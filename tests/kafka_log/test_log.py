@@ -14,9 +14,11 @@ from kafka_format.batch import decode_batch, encode_batch
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
 from kafka_format.java_text import parse_uuid
 from kafka_format.record import SimpleRecord
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles, File, Files
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import (
     InconsistentTopicIdError,
     InvalidTransactionStateError,
@@ -26,10 +28,8 @@ from kafka_log.errors import (
     OutOfOrderSequenceError,
     UnexpectedAppendOffsetError,
 )
-from kafka_log.files import DiskFiles, File, Files
 from kafka_log.log import FetchIsolation, PartitionLog
-from kafka_log.overlay_files import OverlayFiles
-from kafka_log.producer_entry import SENTINEL
+from kafka_log.producers.entry import SENTINEL
 
 NOW = 1_700_000_000_000
 TOPIC_ID = parse_uuid("b2JqZWN0aW9uLXNlZWRlZA")

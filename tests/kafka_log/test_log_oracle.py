@@ -14,7 +14,7 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.checkpoint_file import read_offset_checkpoint
 from kafka_format.record import SimpleRecord
-from kafka_log.files import DiskFiles
+from kafka_log.disk.files import DiskFiles
 from tests import golden
 from tests.kafka_log.compare import (
     Comparison,

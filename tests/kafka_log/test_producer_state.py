@@ -10,11 +10,11 @@ from kafka_format.batch import HEADER_SIZE, assemble, decode_batch, encode_empty
 from kafka_format.columnar.headers import BatchScan
 from kafka_format.errors import FormatError
 from kafka_format.producer_snapshot import decode_producer_snapshot, iter_producer_snapshot
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import IllegalArgumentError, LogLoadError
-from kafka_log.files import DiskFiles
 from kafka_log.producer_state import (
     CompletedTxn,
     ProducerReplay,

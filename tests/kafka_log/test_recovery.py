@@ -15,9 +15,9 @@ from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogLoadError
-from kafka_log.files import DiskFiles
-from kafka_log.overlay_files import OverlayFiles
 from kafka_log.recovery import RecoveryPlan, RecoveryRow, plan_partition, recover_in_place
 
 CONFIG = LogConfig(segment_index_bytes=2400, index_interval_bytes=150)
@@ -366,7 +366,7 @@ class _Changing(OverlayFiles):
 
 def _plan_while(directory: Path, monkeypatch: pytest.MonkeyPatch, happens) -> RecoveryPlan:
     monkeypatch.setattr(_Changing, "happens", staticmethod(happens))
-    monkeypatch.setattr("kafka_log.partition_recovery.OverlayFiles", _Changing)
+    monkeypatch.setattr("kafka_log.loading.partition_recovery.OverlayFiles", _Changing)
     return plan(directory)
 
 

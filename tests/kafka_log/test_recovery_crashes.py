@@ -17,10 +17,10 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
 from kafka_format.record import SimpleRecord
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.crash_points import Crash, CrashingFiles
-from kafka_log.files import DiskFiles, Files
+from kafka_log.disk.crash_points import Crash, CrashingFiles
+from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.log import PartitionLog
 from kafka_log.segment_files import create_new_cleaned_segment
 from tests.kafka_log.damage_cases import Case, Source, build_sources

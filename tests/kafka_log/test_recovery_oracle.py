@@ -18,8 +18,8 @@ from kafka_format.errors import FormatError
 from kafka_format.producer_snapshot import decode_producer_snapshot, iter_producer_snapshot
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.files import DiskFiles
 from kafka_log.recovery import LoadedPartition, load_partition, plan_partition
 from tests.kafka_log.damage_cases import Case, Source, build_sources, draw_case, make
 from tests.oracle.client import Oracle

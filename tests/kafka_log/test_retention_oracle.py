@@ -9,9 +9,9 @@ import pytest
 
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
-from kafka_log.files import DiskFiles
+from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.log import PartitionLog
-from kafka_log.overlay_files import OverlayFiles
 from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
 from tests.oracle.client import record
 from tests.oracle.logs import START, TOPIC_ID

@@ -9,10 +9,10 @@ from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
-from kafka_log.crash_points import Crash, CrashingFiles
+from kafka_log.disk.crash_points import Crash, CrashingFiles
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.files import DiskFiles
-from kafka_log.partition_recovery import load_partition
+from kafka_log.loading.partition_recovery import load_partition
 from kafka_log.retention_plan import apply_retention, plan_partition, read_facts
 
 CLOCK = FixedClock(10_000)

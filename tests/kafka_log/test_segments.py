@@ -6,7 +6,7 @@ import pytest
 
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
-from kafka_log.files import DiskFiles
+from kafka_log.disk.files import DiskFiles
 from kafka_log.segment import LogSegment
 from kafka_log.segments import LogSegments, size_in_bytes
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.cluster_metadata import ClusterMetadata
 from kafka_log.config import LogConfig
 from kafka_log.config_def import BROKER, SYNONYMS, TOPIC
-from kafka_log.scan import scan
+from kafka_log.evidence.cluster_metadata import ClusterMetadata
+from kafka_log.evidence.scan import scan
 from kafka_log.settings import Settings, SettingsError, read_settings
 from tests import golden
 

@@ -14,8 +14,8 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.compression import Codec
 from kafka_format.errors import FormatError
 from kafka_format.record import SimpleRecord
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import InvalidTransactionStateError, LogError
-from kafka_log.files import DiskFiles
 from kafka_log.hanging_transactions import (
     TransactionalId,
     TransactionStatus,

@@ -12,10 +12,10 @@ from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble, encode_batch
 from kafka_format.compression import Codec, compress, decompress
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.append_origin import AppendOrigin
-from kafka_log.append_scan import scan_batches
-from kafka_log.appended_batches import DefaultBatch
-from kafka_log.appended_columns import decode_columns
+from kafka_log.appends.batches import DefaultBatch
+from kafka_log.appends.columns import decode_columns
+from kafka_log.appends.origin import AppendOrigin
+from kafka_log.appends.scan import scan_batches
 from kafka_log.config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,

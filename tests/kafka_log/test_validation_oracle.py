@@ -9,7 +9,7 @@ import pytest
 
 from kafka_format.compression import Codec
 from kafka_format.log_file import iter_batches
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 from kafka_format.errors import CorruptError, Location
+from kafka_log.disk.output import whole_partition
 from kafka_log.errors import LogLoadError
-from kafka_log.output import whole_partition
 
 
 def double(task: int) -> list[int]:

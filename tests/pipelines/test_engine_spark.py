@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from jobs import cli
-from kafka_log.files import DiskFiles
-from kafka_log.scan import scan
+from kafka_log.disk.files import DiskFiles
+from kafka_log.evidence.scan import scan
 from kafka_log.settings import read_settings
 from pipelines import engine, session, spark_tasks
 from pipelines.engine import EngineError, Failure, run

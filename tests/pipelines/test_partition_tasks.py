@@ -10,9 +10,9 @@ import pytest
 
 from jobs.rewriting import terminated_as_interrupted
 from kafka_log.clock import system_clock
+from kafka_log.disk.output import OutputError
+from kafka_log.evidence.scan import scan
 from kafka_log.names import DirectoryKind
-from kafka_log.output import OutputError
-from kafka_log.scan import scan
 from kafka_log.settings import read_settings
 from pipelines.engine import Failure, run
 from pipelines.offsets import OffsetsOf

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_format.checksum import crc32c
-from kafka_log.inventory import CHECKPOINTS
+from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import (
     DirectoryKind,
     FileKind,

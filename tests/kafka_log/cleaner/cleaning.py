@@ -23,8 +23,8 @@ from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay,
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.stats import CleanerStats
+from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.files import DiskFiles
 from kafka_log.log import PartitionLog
 from tests.kafka_log import workload
 from tests.kafka_log.driver import Session, brief_state, files_of

@@ -8,16 +8,16 @@ from kafka_format.batch import RecordBatch, encode_batch
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
 from kafka_format.log_file import LogFile
 from kafka_format.record import Record, SimpleRecord
-from kafka_log.append_origin import AppendOrigin
+from kafka_log.appends.origin import AppendOrigin
 from kafka_log.cleaner.cleanable import filthiest, select
 from kafka_log.cleaner.cleaner import Cleaned, Cleaner
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import DAY_MS, LogConfig
-from kafka_log.crash_points import Crash, CrashingFiles
-from kafka_log.files import DiskFiles, Files
+from kafka_log.disk.crash_points import Crash, CrashingFiles
+from kafka_log.disk.files import DiskFiles, Files
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.log import PartitionLog
-from kafka_log.overlay_files import OverlayFiles
 
 NOW = 1_700_000_000_000
 RETENTION = 1000

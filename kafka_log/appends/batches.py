@@ -1,0 +1,318 @@
+"""Batches and records in memory as a broker meets them in an append: checked by nobody yet.
+
+kafka_format decodes evidence and says where it is broken. Here the question is what a broker
+answers to such bytes, and that depends on which of its readers stumbles over them, and when:
+
+    InvalidRecordError      a record that does not fit its batch, a wrapper without sense
+    CorruptMessageError     sizes and magics that cannot be, checksums that do not match
+    UnknownServerError      an exception of Java's that nobody catches: lengths that lead outside
+                            a legacy message, an unknown codec, bytes that do not decompress
+
+Mirrors ByteBufferLogInputStream, DefaultRecordBatch, AbstractLegacyRecordBatch and LegacyRecord.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import NoReturn, TypeAlias
+
+from kafka_format.batch import HEADER_SIZE, BatchHeader
+from kafka_format.checksum import crc32, crc32c
+from kafka_format.compression import CODEC_MASK, Codec
+from kafka_format.errors import FormatError
+from kafka_format.primitives import Buffer
+from kafka_format.record import NO_SEQUENCE, NO_TIMESTAMP, Header, TimestampType, wrap_int64
+from kafka_log.appends.broken_streams import read_stream
+from kafka_log.errors import CorruptMessageError, InvalidRecordError, UnknownServerError
+
+LOG_OVERHEAD = 12
+_UP_TO_MAGIC = 17
+_UP_TO_LAST_OFFSET_DELTA = 27
+SMALLEST_MESSAGE = 14
+_INT32_MAX = 2**31 - 1
+_LOG_APPEND_TIME = 0x08
+_CODECS = tuple(Codec)  # by number
+
+_ENTRY = struct.Struct(">qi")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_UINT32 = struct.Struct(">I")
+
+
+def _unforeseen(what: str) -> NoReturn:
+    raise UnknownServerError(what)
+
+
+class DefaultBatch:
+    """A batch of magic 2."""
+
+    __slots__ = ("header", "raw")
+
+    magic = 2
+
+    def __init__(self, raw: memoryview) -> None:
+        self.raw = raw
+        padded = raw if len(raw) >= HEADER_SIZE else bytes(raw).ljust(HEADER_SIZE, b"\0")
+        self.header = BatchHeader.unpack(padded)
+
+    @property
+    def size_in_bytes(self) -> int:
+        return len(self.raw)
+
+    @property
+    def first_offset(self) -> int:
+        return self.header.base_offset
+
+    @property
+    def last_offset(self) -> int:
+        if len(self.raw) < _UP_TO_LAST_OFFSET_DELTA:
+            _unforeseen(f"batch of {len(self.raw)} bytes: it ends before its last offset delta")
+        return self.header.last_offset
+
+    @property
+    def partition_leader_epoch(self) -> int:
+        return self.header.partition_leader_epoch
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.header.max_timestamp
+
+    @property
+    def is_valid(self) -> bool:
+        return len(self.raw) >= HEADER_SIZE and self.header.crc == crc32c(self.raw[21:])
+
+    @property
+    def codec(self) -> Codec:
+        return codec_of(self.header.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return self.header.timestamp_type
+
+    def plain_payload(self) -> tuple[bytes, FormatError | None]:
+        """The records, decompressed if need be, and what ended them before their end."""
+        payload = self.raw[HEADER_SIZE:]
+        if not self.header.attributes & CODEC_MASK:
+            return bytes(payload), None
+        return read_stream(self.codec, payload, self.magic)
+
+
+class LegacyRecord:
+    """A message of magic 0 or 1 (inside a wrapper: of any), read field by field when asked.
+
+    A message inside a wrapper has the wrapper's timestamp type, and under LogAppendTime its
+    timestamp too.
+    """
+
+    __slots__ = ("_wrapper_timestamp", "_wrapper_type", "message", "offset")
+
+    headers: tuple[Header, ...] = ()
+    sequence = NO_SEQUENCE
+
+    def __init__(
+        self,
+        offset: int,
+        message: Buffer,
+        wrapper_timestamp: int = NO_TIMESTAMP,
+        wrapper_type: TimestampType | None = None,
+    ) -> None:
+        self.offset = offset
+        self.message = message
+        self._wrapper_timestamp = wrapper_timestamp
+        self._wrapper_type = wrapper_type
+
+    @property
+    def magic(self) -> int:
+        magic = self.message[4]
+        return magic - 0x100 if magic > 0x7F else magic
+
+    @property
+    def attributes(self) -> int:
+        return self.message[5]
+
+    @property
+    def size_in_bytes(self) -> int:
+        return LOG_OVERHEAD + len(self.message)
+
+    @property
+    def codec(self) -> Codec:
+        return codec_of(self.attributes)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        if self._wrapper_type is not None:
+            return self._wrapper_type
+        if self.attributes & _LOG_APPEND_TIME:
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def timestamp(self) -> int:
+        if self.magic == 0:
+            return NO_TIMESTAMP
+        if self._wrapper_type is TimestampType.LOG_APPEND_TIME:
+            return self._wrapper_timestamp
+        timestamp: int = _INT64.unpack_from(self.message, 6)[0]  # the smallest has room for it
+        return timestamp
+
+    @property
+    def crc(self) -> int:
+        crc: int = _UINT32.unpack_from(self.message, 0)[0]
+        return crc
+
+    @property
+    def is_valid(self) -> bool:
+        return self.crc == crc32(memoryview(self.message)[4:])
+
+    @property
+    def has_key(self) -> bool:
+        return self._int32(self._key_size_at) >= 0
+
+    @property
+    def key(self) -> bytes | None:
+        return self._sized(self._key_size_at)
+
+    @property
+    def value(self) -> bytes | None:
+        return self._sized(self._key_size_at + 4 + max(0, self._int32(self._key_size_at)))
+
+    @property
+    def _key_size_at(self) -> int:
+        return 6 if self.magic == 0 else 14
+
+    def _int32(self, at: int) -> int:
+        if at + _INT32.size > len(self.message):
+            _unforeseen(f"legacy message of {len(self.message)} bytes: no length at {at}")
+        value: int = _INT32.unpack_from(self.message, at)[0]
+        return value
+
+    def _sized(self, at: int) -> bytes | None:
+        size = self._int32(at)
+        if size < 0:
+            return None
+        start = at + _INT32.size
+        if size > len(self.message) - start:
+            _unforeseen(f"legacy message of {len(self.message)} bytes: {size} of them at {start}")
+        return bytes(self.message[start : start + size])
+
+
+class LegacyBatch:
+    """A message of magic 0 or 1 as a batch: of itself or, if compressed, of those inside."""
+
+    __slots__ = ("raw", "record")
+
+    partition_leader_epoch = -1
+
+    def __init__(self, raw: memoryview) -> None:
+        self.raw = raw
+        self.record = LegacyRecord(_INT64.unpack_from(raw)[0], raw[LOG_OVERHEAD:])
+
+    @property
+    def magic(self) -> int:
+        return self.record.magic
+
+    @property
+    def size_in_bytes(self) -> int:
+        return len(self.raw)
+
+    @property
+    def last_offset(self) -> int:
+        return self.record.offset
+
+    @property
+    def max_timestamp(self) -> int:
+        return self.record.timestamp
+
+    @property
+    def is_valid(self) -> bool:
+        return self.record.is_valid
+
+    @property
+    def codec(self) -> Codec:
+        return self.record.codec
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        return self.record.timestamp_type
+
+    def iter_records(self) -> Iterator[LegacyRecord]:
+        """The message, or those in it: read all at once, judged one by one."""
+        if self.codec is Codec.NONE:
+            yield self.record
+            return
+        inner = list(self._inner())
+        if not inner:
+            raise InvalidRecordError("a wrapper with no message inside")
+        base_offset = self._base_offset(inner[-1].offset)
+        for record in inner:
+            record.offset = wrap_int64(base_offset + record.offset)
+            if record.codec is not Codec.NONE:
+                raise InvalidRecordError("a compressed message inside a wrapper")
+            yield record
+
+    def _inner(self) -> Iterator[LegacyRecord]:
+        codec = self.codec
+        if codec is Codec.ZSTD:
+            raise InvalidRecordError(f"zstd in a message of magic {self.magic}")
+        value = self.record.value
+        if value is None:
+            raise InvalidRecordError("a wrapper with a null value")
+        data, broken = read_stream(codec, value, self.magic)
+        plain = memoryview(data)
+        wrapper_timestamp, wrapper_type = self.record.timestamp, self.timestamp_type
+        position = 0
+        while len(plain) - position >= LOG_OVERHEAD:
+            offset, size = _ENTRY.unpack_from(plain, position)
+            if size < SMALLEST_MESSAGE:
+                raise CorruptMessageError(f"message of {size} bytes inside a wrapper")
+            if size > len(plain) - position - LOG_OVERHEAD:
+                break  # cut off, as in fetch responses once
+            position += LOG_OVERHEAD + size
+            record = LegacyRecord(offset, plain[position - size : position])
+            if record.magic == 1:
+                record = LegacyRecord(offset, record.message, wrapper_timestamp, wrapper_type)
+            yield record
+        if broken is not None:
+            _unforeseen(f"{codec} that does not decompress ({broken})")
+
+    def _base_offset(self, last_inner: int) -> int:
+        """Inside magic 1 offsets count from zero, unless early librdkafka wrote it."""
+        offset = self.record.offset
+        if self.magic == 0 or offset == 0:
+            return 0
+        if offset < last_inner:
+            raise InvalidRecordError(f"wrapper of offset {offset} around offset {last_inner}")
+        return offset - last_inner
+
+
+AppendedBatch: TypeAlias = DefaultBatch | LegacyBatch
+
+
+def codec_of(attributes: int) -> Codec:
+    number = attributes & CODEC_MASK
+    if number >= len(_CODECS):
+        _unforeseen(f"compression codec {number}")
+    return _CODECS[number]
+
+
+def iter_appended(records: Buffer) -> Iterator[AppendedBatch]:
+    """The whole batches; what is left at the end is too short for one, or for its own length."""
+    view = memoryview(records)
+    position, end = 0, len(view)
+    while end - position >= LOG_OVERHEAD:
+        size = _ENTRY.unpack_from(view, position)[1]
+        if size < SMALLEST_MESSAGE:
+            raise CorruptMessageError(f"batch of {size} bytes at {position}")
+        if end - position < _UP_TO_MAGIC:
+            return
+        magic = view[position + 16]
+        if magic > 2:
+            raise CorruptMessageError(f"magic {magic} at {position}")
+        if size > _INT32_MAX - LOG_OVERHEAD:
+            _unforeseen(f"batch of {size} bytes: with offset and length beyond 32 bits")
+        if size > end - position - LOG_OVERHEAD:
+            return
+        raw = view[position : position + LOG_OVERHEAD + size]
+        yield DefaultBatch(raw) if magic == 2 else LegacyBatch(raw)
+        position += LOG_OVERHEAD + size

@@ -1,0 +1,248 @@
+"""A new log dir, whole or not at all; and the guard of a log dir that is written in place.
+
+    with whole_directory(out, evidence) as attempt:      a hidden directory beside `out`
+        ...                                              renamed to `out` at the end, or removed
+    with whole_partition(target, scratch) as attempt:    the same of one partition; of several that
+        ...                                              write it at once, the first to end stays
+    with exclusive(log_dir):                             `.lock` held, as a broker holds it
+        ...
+
+An output mirrors a log dir: partition directories, the checkpoint files with the rows of just these
+partitions, meta.properties. Never `.lock`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_format.checkpoint_file import (
+    MAX_SIZE,
+    OffsetCheckpoint,
+    OffsetCheckpointEntry,
+    decode_offset_checkpoint,
+    encode_offset_checkpoint,
+)
+from kafka_format.errors import FormatError
+from kafka_log.errors import LogError
+from kafka_log.names import FileKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from kafka_log.disk.files import Files
+
+TopicPartition = tuple[str, int]
+
+CHECKPOINTS = (
+    FileKind.RECOVERY_POINT_CHECKPOINT,
+    FileKind.LOG_START_OFFSET_CHECKPOINT,
+    FileKind.REPLICATION_OFFSET_CHECKPOINT,
+    FileKind.CLEANER_OFFSET_CHECKPOINT,
+)
+_COPIED = (FileKind.META_PROPERTIES, FileKind.BOOTSTRAP_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
+"""Files of a log dir that a copy of it needs as they are."""
+_SMALL = 1024 * 1024
+
+
+class OutputError(LogError):
+    """A place where nothing may be written."""
+
+
+# ---------------------------------------------------------------------------- a new directory
+
+
+def check_output(
+    output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
+) -> None:
+    """Refuse a place that is taken, or inside what is looked at. Writes nothing."""
+    out = Path(output)
+    target = out.resolve()
+    for source in evidence:
+        resolved = Path(source).resolve()
+        if target == resolved or resolved in target.parents:
+            raise OutputError(f"{out}: found inside {source}, expected output outside the evidence")
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise OutputError(f"{out}: found something else, expected a new or empty directory")
+    if out.is_dir() and any(out.iterdir()):
+        raise OutputError(f"{out}: found a directory with files, expected a new or empty one")
+    if not target.parent.is_dir():
+        raise OutputError(f"{out.parent}: found no such directory, expected one to put output in")
+
+
+@contextlib.contextmanager
+def whole_directory(
+    output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
+) -> Iterator[Path]:
+    """A directory to fill; it becomes `output` at the end, and nothing of it stays otherwise.
+
+    Its parent is this attempt's alone, goes with it, and is the place for what is not whole yet.
+    """
+    check_output(output, evidence)
+    target = Path(output).resolve()
+    with _attempt(f".{target.name}.attempt-", target.parent) as attempt:
+        yield attempt
+        attempt.chmod(0o755)
+        sync_tree(attempt)
+        attempt.rename(target)  # over an empty directory too, in one step
+    _sync(target.parent)
+
+
+@contextlib.contextmanager
+def whole_partition(
+    target: str | os.PathLike[str], scratch: str | os.PathLike[str]
+) -> Iterator[Path]:
+    """A directory in `scratch` to fill; it becomes `target` at the end, unless another did.
+
+    A cluster may run a task again, or twice at once: the attempts have the same bytes, the first to
+    be whole stays, and no file of another ever lies beside it.
+    """
+    with _attempt(f"{Path(target).name}.attempt-", scratch) as attempt:
+        yield attempt
+        sync_tree(attempt)
+        try:
+            attempt.rename(target)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+
+@contextlib.contextmanager
+def _attempt(prefix: str, parent: str | os.PathLike[str]) -> Iterator[Path]:
+    """An empty directory within one that no other attempt has, here or on another machine."""
+    own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        attempt = own / "whole"
+        attempt.mkdir()
+        yield attempt
+    finally:  # after Ctrl-C as well
+        shutil.rmtree(own, ignore_errors=True)
+
+
+def sync_tree(root: Path) -> None:
+    """Have every file and name below on disk."""
+    for directory, _, names in os.walk(root):
+        for name in names:
+            _sync(Path(directory) / name)
+        _sync(Path(directory))
+
+
+def _sync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def copy_log_dir_files(log_dir: Files, target: Files, *, is_cleanly_stopped: bool) -> None:
+    """What a broker wants beside the partitions, unchanged. Checkpoints: `write_checkpoints`."""
+    for kind in _COPIED:
+        if kind is FileKind.CLEAN_SHUTDOWN and not is_cleanly_stopped:
+            continue
+        if log_dir.exists(kind.value):
+            target.write(kind.value, log_dir.read(kind.value, limit=_SMALL * 64))
+
+
+# -------------------------------------------------------------------------------- checkpoints
+
+
+def write_checkpoints(
+    log_dir: Files,
+    target: Files,
+    changes: Mapping[FileKind, Mapping[TopicPartition, int | None]],
+    *,
+    is_included: Callable[[TopicPartition], bool] = lambda _: True,
+) -> None:
+    """The checkpoints of `log_dir`, of some partitions and with other offsets, to `target`.
+
+    None in `changes` takes a row out. Rows keep their order, new ones follow. In place (`target` is
+    `log_dir`), a file whose rows stay the same is not touched.
+    """
+    for kind in CHECKPOINTS:
+        before = _read_checkpoint(log_dir, kind)
+        changed = changes.get(kind, {})
+        rows = {place: offset for place, offset in (before or {}).items() if is_included(place)}
+        for place, offset in changed.items():
+            if offset is None:
+                rows.pop(place, None)
+            else:
+                rows[place] = offset
+        is_same = rows == before or (before is None and not rows)
+        if (is_same and target is log_dir) or (before is None and not rows):
+            continue
+        entries = tuple(OffsetCheckpointEntry(*place, offset) for place, offset in rows.items())
+        target.replace(kind.value, encode_offset_checkpoint(OffsetCheckpoint(entries)))
+
+
+def check_checkpoints(log_dir: Files) -> None:
+    """Refuse a log dir before anything is written, if its checkpoints could not be in the end.
+
+    A broker takes a log dir offline for such a file; what it was to say is not guessed here.
+    """
+    for kind in CHECKPOINTS:
+        try:
+            _read_checkpoint(log_dir, kind)
+        except FormatError as error:
+            raise OutputError(
+                f"{error}; nothing was written: repair the file, or move it away"
+            ) from error
+
+
+def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int] | None:
+    if not log_dir.exists(kind.value):
+        return None
+    data = log_dir.read(kind.value, limit=MAX_SIZE)
+    return decode_offset_checkpoint(data, path=log_dir.path(kind.value)).offsets()
+
+
+# ----------------------------------------------------------------------------------- in place
+
+
+def check_in_place(directory: str | os.PathLike[str]) -> None:
+    """Refuse to write through a link: what it leads to may not be of this log dir at all."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                raise OutputError(
+                    f"{entry.path}: found a symbolic link, expected a file of this directory to"
+                    " write in place; --output copies what it leads to"
+                )
+
+
+@contextlib.contextmanager
+def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a log dir's `.lock` as a broker does (FileLock.tryLock); OutputError if one has it.
+
+    Where no broker ever was (neither `.lock` nor meta.properties) there is nothing to hold.
+    """
+    path = Path(log_dir) / FileKind.LOCK.value
+    is_new = not path.exists()
+    if is_new and not path.with_name(FileKind.META_PROPERTIES.value).exists():
+        yield
+        return
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _lock(fd, path)
+        try:
+            yield
+        finally:
+            if is_new:
+                path.unlink(missing_ok=True)
+    finally:
+        os.close(fd)  # which ends the lock
+
+
+def _lock(fd: int, path: Path) -> None:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: found a lock that another process holds, expected no live broker"
+        ) from error

@@ -1,0 +1,309 @@
+"""A directory seen as if it had been written to, while the one beneath is only ever read."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_log.clock import Clock, system_clock
+from kafka_log.disk.files import DiskFiles, File, Files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_format.primitives import Buffer
+
+_COPY_CHUNK = 4 * 1024 * 1024
+
+
+class Change(NamedTuple):
+    """What became of one file of the directory beneath; sizes in bytes."""
+
+    name: str
+    action: str  # created, deleted, renamed, truncated, extended, rewritten
+    size_before: int | None
+    size_after: int | None
+    renamed_to: str | None = None
+
+
+class _Content:
+    """A file's bytes: the first `kept` of an original, then `tail`, then zeros up to `size`."""
+
+    def __init__(self, original: str | None, size: int, modified_ms: int) -> None:
+        self.original = original  # path beneath
+        self.kept = self.size = size
+        self.tail = bytearray()
+        self.modified_ms = modified_ms
+        self.is_changed = original is None
+
+    @property
+    def is_original(self) -> bool:
+        return not self.is_changed
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        length = max(0, min(len(target), self.size - position))
+        from_original = max(0, min(length, self.kept - position))
+        if from_original and self.original is not None:
+            _read_exactly(self.original, position, target[:from_original])
+        start = position + from_original - self.kept
+        part = self.tail[start : start + length - from_original]
+        target[from_original : from_original + len(part)] = part
+        zeros = length - from_original - len(part)
+        target[length - zeros : length] = bytes(zeros)
+        return length
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        if not len(data):  # a disk does not extend a file for nothing
+            return
+        if position < self.kept:
+            self._take_over(position)
+        start = position - self.kept
+        if len(self.tail) < start:
+            self.tail.extend(bytes(start - len(self.tail)))
+        view = memoryview(data).cast("B")
+        self.tail[start : start + len(view)] = view
+        self.size = max(self.size, position + len(view))
+
+    def truncate(self, size: int) -> None:
+        self.kept = min(self.kept, size)
+        del self.tail[max(0, size - self.kept) :]
+        self.size = size
+
+    def write_to(self, target: File) -> None:
+        """Into a new file. Holes stay holes: a preallocated index takes no disk there either."""
+        if self.original is not None:
+            _copy(self.original, self.kept, target)
+        target.write_at(self.kept, self.tail)
+        target.truncate(self.size)
+
+    def _take_over(self, position: int) -> None:
+        """Bring what follows `position` into memory, so that it can be written over."""
+        moved = bytearray(self.kept - position)
+        if self.original is not None:
+            _read_exactly(self.original, position, memoryview(moved))
+        self.tail = moved + self.tail
+        self.kept = position
+
+
+def _read_exactly(path: str, position: int, target: memoryview) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        got = 0
+        while got < len(target):
+            read = os.preadv(fd, [target[got:]], position + got)
+            if not read:
+                raise OSError(
+                    f"{path}@{position + got}: found the end of the file, expected "
+                    f"{len(target) - got} bytes more: it has become shorter while being read"
+                )
+            got += read
+    finally:
+        os.close(fd)
+
+
+def _copy(path: str, size: int, target: File) -> None:
+    """The first `size` bytes of a file: those that were seen, if it has grown since."""
+    buffer = memoryview(bytearray(min(_COPY_CHUNK, size)))
+    for start, end in _extents(path, size):
+        for position in range(start, end, _COPY_CHUNK):
+            part = buffer[: min(_COPY_CHUNK, end - position)]
+            _read_exactly(path, position, part)
+            target.write_at(position, part)
+
+
+def _extents(path: str, size: int) -> Iterator[tuple[int, int]]:
+    """Where a file has data; all of it, where the file system cannot tell."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        end = 0
+        while end < size:
+            try:
+                start = os.lseek(fd, end, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # which says: only a hole behind `end`
+                    yield end, size
+                    return
+                start = os.fstat(fd).st_size
+                if start < size:
+                    yield start, size  # shorter than it was: whoever reads there says so
+                return
+            end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+            yield start, end
+    finally:
+        os.close(fd)
+
+
+class _OverlayFile(File):
+    def __init__(self, path: str, content: _Content, now: Clock) -> None:
+        self.path = path
+        self._content = content
+        self._now = now
+
+    @property
+    def size(self) -> int:
+        return self._content.size
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        return self._content.readinto_at(position, target)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self._touch()
+        self._content.write_at(position, data)
+
+    def truncate(self, size: int) -> None:
+        if size != self._content.size:
+            self._touch()
+            self._content.truncate(size)
+
+    def _touch(self) -> None:
+        self._content.is_changed = True
+        self._content.modified_ms = self._now()
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class OverlayFiles(Files):
+    """A directory seen as if it had been written to; the one beneath is only ever read.
+
+    What was written is held in memory: side files and tails of segments, not whole logs.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], clock: Clock = system_clock) -> None:
+        self.directory = os.fspath(directory)
+        self._clock = clock
+        beneath = DiskFiles(directory)
+        self._contents = {
+            name: _Content(beneath.path(name), beneath.size(name), beneath.modified_ms(name))
+            for name in beneath.names()
+        }
+        self._sizes_before = {name: content.size for name, content in self._contents.items()}
+
+    def __repr__(self) -> str:
+        return f"OverlayFiles({self.directory}, {len(self.changes())} changes)"
+
+    def names(self) -> list[str]:
+        return sorted(self._contents)
+
+    def exists(self, name: str) -> bool:
+        return name in self._contents
+
+    def can_read(self, name: str) -> bool:
+        original = self._content(name).original
+        return original is None or os.access(original, os.R_OK)
+
+    def size(self, name: str) -> int:
+        return self._content(name).size
+
+    def modified_ms(self, name: str) -> int:
+        return self._content(name).modified_ms
+
+    def set_modified_ms(self, name: str, modified_ms: int) -> None:
+        self._content(name).modified_ms = modified_ms
+
+    def open(self, name: str, *, create: bool = False, write: bool = True) -> File:  # noqa: ARG002
+        if create and name not in self._contents:
+            self._contents[name] = _Content(None, 0, self._clock())
+        return _OverlayFile(self.path(name), self._content(name), self._clock)
+
+    def rename(self, old: str, new: str) -> None:
+        content = self._content(old)
+        del self._contents[old]
+        self._contents[new] = content
+
+    def delete(self, name: str) -> None:
+        self._content(name)
+        del self._contents[name]
+
+    def replace(self, name: str, data: Buffer) -> None:
+        """The same, but what is written is a new file from the start: no `.tmp` is told of."""
+        self._contents.pop(f"{name}.tmp", None)
+        self._contents[name] = _Content(None, 0, self._clock())
+        self.write(name, data)
+
+    def sync_directory(self) -> None:
+        pass
+
+    def _content(self, name: str) -> _Content:
+        try:
+            return self._contents[name]
+        except KeyError:
+            raise FileNotFoundError(2, "no such file", self.path(name)) from None
+
+    def changes(self) -> list[Change]:
+        """What became of each file, by name; files left alone are not listed."""
+        now_at = {
+            content.original: name for name, content in self._contents.items() if content.original
+        }
+        found = []
+        for name, before in sorted(self._sizes_before.items()):
+            now = now_at.get(self.path(name))
+            if now is None:
+                found.append(Change(name, "deleted", before, None))
+                continue
+            content = self._contents[now]
+            if now != name:
+                found.append(Change(name, "renamed", before, content.size, now))
+            elif content.is_changed and (action := _action(content, before)):
+                found.append(Change(name, action, before, content.size))
+        for name, content in sorted(self._contents.items()):
+            if content.original is None:
+                replaced = name in self._sizes_before and self.path(name) not in now_at
+                found.append(
+                    Change(name, "rewritten" if replaced else "created", None, content.size)
+                )
+        return _without_replaced(found)
+
+    def is_same_as_before(self, name: str) -> bool:
+        """Whether a file of this name was here before, with just the bytes that it has now."""
+        content = self._contents.get(name)
+        if content is None or self._sizes_before.get(name) != content.size:
+            return False
+        before = DiskFiles(self.directory).open(name, write=False)
+        try:
+            for position in range(0, content.size, _COPY_CHUNK):
+                now = memoryview(bytearray(min(_COPY_CHUNK, content.size - position)))
+                content.readinto_at(position, now)
+                if before.read_at(position, len(now)) != now:
+                    return False
+        finally:
+            before.close()
+        return True
+
+    def write_to(self, directory: str | os.PathLike[str]) -> None:
+        """A copy of the directory as it now is. `directory` must exist."""
+        target = DiskFiles(directory)
+        for name, content in sorted(self._contents.items()):
+            Path(target.path(name)).open("xb").close()  # nothing is ever overwritten
+            output = target.open(name)
+            try:
+                content.write_to(output)
+            finally:
+                output.close()
+            target.set_modified_ms(name, content.modified_ms)
+
+
+def _action(content: _Content, before: int) -> str | None:
+    if content.kept < before and content.kept == content.size:
+        return "truncated"
+    if content.kept == before:
+        return "extended" if content.size > before else None
+    return "rewritten"
+
+
+def _without_replaced(changes: list[Change]) -> list[Change]:
+    """A file deleted and made anew under its name is one change, not two."""
+    deleted = {change.name: change for change in changes if change.action == "deleted"}
+    merged = [
+        change._replace(size_before=deleted[change.name].size_before)
+        if change.action == "rewritten" and change.name in deleted
+        else change
+        for change in changes
+    ]
+    anew = {change.name for change in merged if change.action == "rewritten"}
+    return [change for change in merged if change.action != "deleted" or change.name not in anew]

@@ -1,0 +1,320 @@
+"""One log dir of an inventory: its own files read, its partition directories listed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from kafka_format.checkpoint_file import read_offset_checkpoint
+from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_shutdown_file
+from kafka_format.errors import FormatError
+from kafka_format.partition_metadata import read_partition_metadata
+from kafka_format.properties_file import read_meta_properties
+from kafka_log.directory import EntryKind
+from kafka_log.evidence.cluster_metadata import read_cluster_metadata
+from kafka_log.evidence.inventory import (
+    CHECKPOINTS,
+    SEGMENT_KINDS,
+    Checkpoint,
+    CheckpointState,
+    File,
+    LogDir,
+    Partition,
+    Problem,
+    Segment,
+    Trouble,
+)
+from kafka_log.evidence.strays import Place, why_stray
+from kafka_log.names import (
+    CLUSTER_METADATA_TOPIC,
+    DirectoryKind,
+    DirectoryName,
+    FileKind,
+    FileState,
+    parse_directory_name,
+    parse_file_name,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from kafka_log.directory import Entry, Listing
+    from kafka_log.evidence.cluster_metadata import ClusterMetadata
+
+    List = Callable[[str], Listing]
+
+_Value = TypeVar("_Value")
+_WITH_CHECKPOINTS = (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+_SIGNS = frozenset({*CHECKPOINTS, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN, FileKind.LOCK})
+"""Files that only a broker leaves in a log dir."""
+
+
+def read_log_dir(
+    listing: Listing,
+    list_directory: List,
+    *,
+    only: Mapping[str, str | None] | None = None,
+    only_file: str | None = None,
+) -> LogDir:
+    """All of it; or `only` some directories (of which all, or a file's company) and a file."""
+    problems: list[Problem] = []
+    if listing.problem is not None:
+        problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
+    files = _files(listing, Place.LOG_DIR, problems)
+    kinds = {file.name.kind: file for file in files if file.stray is None}
+    checkpoints = {kind: _checkpoint(kind, kinds.get(kind), problems) for kind in CHECKPOINTS}
+    clean_shutdown = _read(kinds, FileKind.CLEAN_SHUTDOWN, read_clean_shutdown_file, problems)
+    is_brokers = not kinds.keys().isdisjoint(_SIGNS)
+    metadata = _metadata(listing, list_directory)
+    if metadata is not None:
+        problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
+    partitions, unknown, more = _directories(listing, list_directory, only, problems)
+    own = [*files, *more] if only is None else [file for file in files if _is(file, only_file)]
+    epoch = clean_shutdown.broker_epoch if clean_shutdown is not None else None
+    if clean_shutdown is not None and clean_shutdown.content is CleanShutdownContent.UNREADABLE:
+        path = kinds[FileKind.CLEAN_SHUTDOWN].path
+        problems.append(Problem(path, Trouble.MALFORMED, "no broker epoch; to a broker no error"))
+    return LogDir(
+        path=listing.path,
+        meta=_read(kinds, FileKind.META_PROPERTIES, read_meta_properties, problems),
+        is_clean=FileKind.CLEAN_SHUTDOWN in kinds if is_brokers else None,
+        broker_epoch=epoch,
+        has_lock=FileKind.LOCK in kinds,
+        checkpoints=checkpoints,
+        partitions=tuple(_with_checkpoints(each, checkpoints) for each in partitions),
+        files=tuple(own),
+        unknown_directories=tuple(unknown),
+        metadata=metadata,
+        problems=tuple(problems),
+    )
+
+
+def _is(file: File, name: str | None) -> bool:
+    return Path(file.path).name == name
+
+
+def _files(
+    listing: Listing, place: Place, problems: list[Problem], names: Iterable[str] | None = None
+) -> list[File]:
+    """Regular files; what else stands there, other than directories, is a problem."""
+    files = []
+    wanted = None if names is None else frozenset(names)
+    for entry in listing.entries:
+        if wanted is not None and entry.name not in wanted:
+            continue
+        if entry.kind is EntryKind.FILE:
+            files.append(_file(entry, place))
+        elif entry.kind is not EntryKind.DIRECTORY:
+            problems.append(Problem(entry.path, Trouble.UNREADABLE, entry.problem))
+    return sorted(files, key=_order)
+
+
+_ORDER = {kind: number for number, kind in enumerate(FileKind)}
+_STATES = {state: number for number, state in enumerate(FileState)}
+
+
+def _order(file: File) -> tuple[bool, int, int, int, str]:
+    """A directory's own files first, then segment by segment."""
+    name = file.name
+    if file.offset is None:
+        return (False, 0, 0, 0, file.path)
+    return (True, file.offset, _STATES[name.state], _ORDER[name.kind], file.path)
+
+
+def _file(entry: Entry, place: Place) -> File:
+    name = parse_file_name(entry.name)
+    return File(
+        path=entry.path,
+        name=name,
+        offset=name.offset,
+        size_in_bytes=entry.size,
+        modified_ms=entry.modified_ms,
+        stray=why_stray(name, place),
+    )
+
+
+def _read(
+    kinds: Mapping[FileKind, File],
+    kind: FileKind,
+    read: Callable[[str], _Value],
+    problems: list[Problem],
+) -> _Value | None:
+    """A small file's value; None if it is not there, or cannot be read."""
+    file = kinds.get(kind)
+    if file is None:
+        return None
+    try:
+        return read(file.path)
+    except FormatError as error:
+        problems.append(Problem(file.path, Trouble.MALFORMED, _said(error)))
+    except OSError as error:
+        problems.append(Problem(file.path, Trouble.UNREADABLE, error.strerror or str(error)))
+    return None
+
+
+def _said(error: FormatError) -> str:
+    return f"at {error.location.position}: found {error.found}, expected {error.expected}"
+
+
+def _checkpoint(kind: FileKind, file: File | None, problems: list[Problem]) -> Checkpoint:
+    if file is None:
+        return Checkpoint(kind=kind, state=CheckpointState.MISSING)
+    before = len(problems)
+    read = _read({kind: file}, kind, read_offset_checkpoint, problems)
+    if read is None:
+        is_malformed = problems[before].trouble is Trouble.MALFORMED
+        state = CheckpointState.MALFORMED if is_malformed else CheckpointState.UNREADABLE
+        return Checkpoint(kind=kind, state=state)
+    offsets = read.offsets()
+    state = CheckpointState.WITH_ROWS if offsets else CheckpointState.EMPTY
+    return Checkpoint(kind=kind, state=state, offsets=offsets)
+
+
+def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
+    for entry in listing.entries:
+        name = parse_directory_name(entry.name)
+        is_log = name.topic == CLUSTER_METADATA_TOPIC and name.kind is DirectoryKind.PARTITION
+        if is_log and entry.kind is EntryKind.DIRECTORY:
+            below = list_directory(entry.path)
+            return read_cluster_metadata(entry.path, [each.name for each in below.entries])
+    return None
+
+
+def _directories(
+    listing: Listing,
+    list_directory: List,
+    only: Mapping[str, str | None] | None,
+    problems: list[Problem],
+) -> tuple[list[Partition], list[str], list[File]]:
+    """Partitions in order, names that are no partition's, and the files in those."""
+    if only is not None:
+        asked = [_partition(list_directory(path), file) for path, file in only.items()]
+        return sorted(asked, key=_partition_order), [], []
+    partitions: list[Partition] = []
+    unknown: list[str] = []
+    files: list[File] = []
+    for entry in listing.entries:
+        if entry.kind is not EntryKind.DIRECTORY:
+            continue
+        name = parse_directory_name(entry.name)
+        if name.partition is not None:
+            partitions.append(_partition(list_directory(entry.path), None))
+            continue
+        is_cache = name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE
+        if not is_cache:
+            unknown.append(entry.path)
+            message = "a directory that is no partition's: no broker starts with it"
+            problems.append(Problem(entry.path, Trouble.MALFORMED, message))
+        below = list_directory(entry.path)
+        if below.problem is not None:
+            problems.append(Problem(entry.path, Trouble.UNREADABLE, below.problem))
+        place = Place.REMOTE_CACHE if is_cache else Place.LOG_DIR
+        files += _files(below, place, problems)
+    return sorted(partitions, key=_partition_order), unknown, files
+
+
+def _partition_order(partition: Partition) -> tuple[str, int, str]:
+    return (partition.topic, partition.partition or 0, partition.path)
+
+
+def _partition(listing: Listing, only: str | None) -> Partition:
+    problems: list[Problem] = []
+    if listing.problem is not None:
+        problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
+    names = None if only is None else _company(listing, only)
+    files = _files(listing, Place.PARTITION, problems, names)
+    for entry in listing.entries:
+        if entry.kind is EntryKind.DIRECTORY and only is None:
+            message = "a directory inside a partition's: Kafka makes none"
+            problems.append(Problem(entry.path, Trouble.MALFORMED, message))
+    kinds = {file.name.kind: file for file in files if file.stray is None}
+    metadata = _read(kinds, FileKind.PARTITION_METADATA, read_partition_metadata, problems)
+    files = _with_orphans(files)
+    segments = _segments(files)
+    return Partition(
+        path=listing.path,
+        name=_directory_name(listing.path),
+        segments=tuple(each for each in segments if each.is_live),
+        leftovers=tuple(each for each in segments if not each.is_live),
+        files=tuple(files),
+        topic_id=None if metadata is None else metadata.topic_id,
+        problems=tuple(problems),
+    )
+
+
+def _directory_name(path: str) -> DirectoryName:
+    return parse_directory_name(Path(os.path.abspath(path)).name)  # noqa: PTH100  # keeps links
+
+
+def _company(listing: Listing, only: str) -> list[str]:
+    """A file, and if it is a segment's the others of that segment."""
+    offset = parse_file_name(only).offset
+    return [
+        entry.name
+        for entry in listing.entries
+        if entry.name == only
+        or (offset is not None and parse_file_name(entry.name).offset == offset)
+    ]
+
+
+def _with_orphans(files: list[File]) -> list[File]:
+    """A live index belongs to a live log, or to nothing."""
+    logs = {file.offset for file in files if file.name.kind is FileKind.LOG and not file.stray}
+    return [
+        replace(file, stray="no .log beside it: removed at the next start")
+        if file.name.kind in SEGMENT_KINDS and not file.stray and file.offset not in logs
+        else file
+        for file in files
+    ]
+
+
+def _segments(files: Iterable[File]) -> list[Segment]:
+    grouped: dict[tuple[int, FileState], dict[FileKind, File]] = {}
+    snapshots: dict[int, File] = {}
+    for file in files:
+        name, offset = file.name, file.offset
+        if offset is None or not name.is_canonical:
+            continue
+        if name.kind in SEGMENT_KINDS:
+            grouped.setdefault((offset, name.state), {})[name.kind] = file
+        elif name.kind is FileKind.PRODUCER_SNAPSHOT and name.state is FileState.LIVE:
+            snapshots[offset] = file
+    return [
+        Segment(
+            base_offset=offset,
+            state=state,
+            files=group,
+            producer_snapshot=snapshots.get(offset) if state is FileState.LIVE else None,
+        )
+        for (offset, state), group in sorted(
+            grouped.items(), key=lambda item: (item[0][0], _STATES[item[0][1]])
+        )
+    ]
+
+
+def _with_checkpoints(
+    partition: Partition, checkpoints: Mapping[FileKind, Checkpoint]
+) -> Partition:
+    """A broker asks for the rows of a partition, whether it is current or future."""
+    if partition.state not in _WITH_CHECKPOINTS or partition.partition is None:
+        return partition
+    key = (partition.topic, partition.partition)
+    rows = {
+        kind: checkpoint.offsets[key]
+        for kind, checkpoint in checkpoints.items()
+        if key in checkpoint.offsets
+    }
+    return replace(partition, checkpointed=rows)
+
+
+def with_topic_ids(log_dir: LogDir, metadata: ClusterMetadata | None) -> LogDir:
+    """What the KRaft metadata says, which may lie in another log dir of the broker."""
+    if metadata is None:
+        return log_dir
+    partitions = tuple(
+        replace(each, metadata_topic_id=metadata.topic_ids.get(each.topic))
+        for each in log_dir.partitions
+    )
+    return replace(log_dir, partitions=partitions)

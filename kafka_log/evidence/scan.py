@@ -1,0 +1,189 @@
+"""From paths to an inventory.
+
+A path may be a log dir, a directory of several, a partition's directory or a file. A log dir may be
+called anything, `data-1` too, so what stands in a directory says what it is, before its name does.
+
+    one of a log dir's own files                        a log dir
+    one of a partition's files                          a partition
+    directories with the names of partitions            a log dir (somebody kept just these of it)
+    nothing, and the name of a partition                a partition
+    anything else                                       look into its directories
+
+A partition's parent is asked for its checkpoints and its clean stop if it is a log dir.
+
+No disk error is raised: what cannot be listed or read is a Problem in its place.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_log.directory import EntryKind, entry_of, list_directory
+from kafka_log.evidence.inventory import Inventory, Problem, Trouble
+from kafka_log.evidence.log_dir_scan import read_log_dir, with_topic_ids
+from kafka_log.evidence.strays import KINDS, Place
+from kafka_log.names import DirectoryKind, parse_directory_name, parse_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kafka_log.directory import Entry, Listing
+    from kafka_log.evidence.inventory import LogDir
+
+_DEEPEST = 8
+"""How far below a path log dirs are looked for."""
+
+
+class _Kind(Enum):
+    LOG_DIR = "log dir"
+    PARTITION = "partition"
+    PARENT = "parent"
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What of a log dir was asked for."""
+
+    everything: bool = False
+    file: str | None = None
+    """One of its own files."""
+    partitions: dict[str, str | None] = field(default_factory=dict)
+    """Directories; of each all of it, or a file with its company."""
+
+
+def scan(paths: Iterable[str | os.PathLike[str]]) -> Inventory:
+    """All that is below these paths, each log dir once."""
+    scanner = _Scanner()
+    for path in paths:
+        scanner.look(os.fspath(path))
+    return scanner.inventory()
+
+
+class _Scanner:
+    def __init__(self) -> None:
+        self._listings: dict[str, Listing] = {}
+        self._wanted: defaultdict[str, _Wanted] = defaultdict(_Wanted)
+        self._seen: set[tuple[int, int]] = set()
+        self._problems: list[Problem] = []
+
+    def look(self, path: str) -> None:
+        entry = entry_of(path)
+        if entry.kind is EntryKind.DIRECTORY:
+            self._look_into(path, entry.identity, depth=0)
+        elif entry.kind is EntryKind.FILE:
+            self._look_at_file(path, entry.name)
+        else:
+            self._unreadable(path, entry.problem)
+
+    def _look_at_file(self, path: str, name: str) -> None:
+        directory = _parent(path)
+        if self._kind(self._list(directory)) is _Kind.LOG_DIR:
+            self._wanted[directory].file = name
+        else:
+            self._wanted[_parent(directory)].partitions.setdefault(directory, name)
+
+    def _look_into(self, path: str, identity: tuple[int, int], depth: int) -> None:
+        if identity in self._seen:  # another way to where we were, perhaps from below
+            return
+        self._seen.add(identity)
+        listing = self._list(path)
+        if listing.problem is not None:
+            self._unreadable(path, listing.problem)
+            return
+        kind = self._kind(listing)
+        if kind is _Kind.LOG_DIR:
+            self._wanted[path].everything = True
+        elif kind is _Kind.PARTITION:
+            self._wanted[_parent(path)].partitions[path] = None
+        elif depth < _DEEPEST:
+            for entry in listing.entries:
+                if entry.kind is EntryKind.DIRECTORY:
+                    self._look_into(entry.path, entry.identity, depth + 1)
+                elif entry.problem:
+                    self._unreadable(entry.path, entry.problem)
+
+    def _unreadable(self, path: str, message: str) -> None:
+        self._problems.append(Problem(path, Trouble.UNREADABLE, message))
+
+    def _list(self, path: str) -> Listing:
+        if path not in self._listings:
+            self._listings[path] = list_directory(path)
+        return self._listings[path]
+
+    def _kind(self, listing: Listing) -> _Kind:
+        if _has(listing, Place.LOG_DIR):
+            return _Kind.LOG_DIR
+        if _has(listing, Place.PARTITION):
+            return _Kind.PARTITION
+        if any(self._is_partition(entry) for entry in listing.entries):
+            return _Kind.LOG_DIR
+        is_empty_partition = not listing.entries and _is_named_as_partition(listing.path)
+        return _Kind.PARTITION if is_empty_partition else _Kind.PARENT
+
+    def _is_partition(self, entry: Entry) -> bool:
+        if entry.kind is not EntryKind.DIRECTORY or not _is_named_as_partition(entry.path):
+            return False
+        below = self._list(entry.path)
+        return not below.entries or _has(below, Place.PARTITION)
+
+    def inventory(self) -> Inventory:
+        plain = tuple(self._log_dirs())
+        metadata = {
+            log_dir.path: broker.metadata
+            for broker in Inventory(log_dirs=plain).brokers()
+            for log_dir in broker.log_dirs
+        }
+        log_dirs = tuple(with_topic_ids(each, metadata[each.path]) for each in plain)
+        problems = (*self._problems, *_duplicates(log_dirs))
+        return Inventory(log_dirs=log_dirs, problems=problems)
+
+    def _log_dirs(self) -> Iterator[LogDir]:
+        for path, wanted in self._wanted.items():
+            listing = self._list(path)
+            if wanted.everything:
+                yield read_log_dir(listing, self._list)
+            else:
+                yield read_log_dir(
+                    listing, self._list, only=wanted.partitions, only_file=wanted.file
+                )
+
+
+def _has(listing: Listing, place: Place) -> bool:
+    """Whether one of its files belongs in such a place."""
+    return any(
+        entry.kind is EntryKind.FILE and parse_file_name(entry.name).kind in KINDS[place]
+        for entry in listing.entries
+    )
+
+
+def _is_named_as_partition(path: str) -> bool:
+    return parse_directory_name(Path(path).absolute().name).partition is not None
+
+
+def _parent(path: str) -> str:
+    """As relative as the path itself, if it can be."""
+    text = path.rstrip(os.sep) or os.sep
+    directory, name = os.path.split(text)
+    if name in ("", os.curdir, os.pardir):
+        return str(Path(path).resolve().parent)
+    return directory or os.curdir
+
+
+def _duplicates(log_dirs: tuple[LogDir, ...]) -> Iterator[Problem]:
+    """Two current, or two future, directories of one partition stop a broker."""
+    brokers: dict[tuple[object, ...], str] = {}
+    for log_dir in log_dirs:
+        broker = log_dir.meta and (log_dir.meta.cluster_id, log_dir.meta.node_id)
+        for partition in log_dir.partitions:
+            if partition.state not in (DirectoryKind.PARTITION, DirectoryKind.FUTURE):
+                continue
+            key = (broker, partition.state, partition.topic, partition.partition)
+            first = brokers.setdefault(key, partition.path)
+            if broker is not None and first != partition.path:
+                message = f"the same partition as {first}: no broker starts with both"
+                yield Problem(partition.path, Trouble.MALFORMED, message)

@@ -1,0 +1,1 @@
+"""A segment's index files: offset, time and transaction index."""

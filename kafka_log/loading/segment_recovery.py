@@ -1,0 +1,236 @@
+"""LogSegment.recover: every batch is checked, its indexes are made anew, what is unsound is cut.
+
+The segment is read in pieces; checksums and index entries of a piece are decided by compiled code,
+producers are replayed over its columns. What Kafka does batch by batch, and stops in the middle of,
+is done here for the whole piece or, where something stops it, for the batches before.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+import numpy as np
+
+from kafka_format.columnar.compilation import can_compile
+from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece
+from kafka_format.errors import CrcMismatchError, FormatError, Location
+from kafka_format.offset_index import DTYPE as OFFSET_DTYPE
+from kafka_format.time_index import DTYPE as TIME_DTYPE
+from kafka_log.errors import IndexFullError, InvalidOffsetError, SegmentOffsetOverflowError
+from kafka_log.indexes import kernels as k
+from kafka_log.indexes.index_files import OffsetIndex, TimeIndex, TimestampOffset
+from kafka_log.indexes.mapped_index import INT32_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from kafka_format.columnar.records import Damage
+    from kafka_log.leader_epochs import LeaderEpochFileCache
+    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.producers.replay import BatchReader
+    from kafka_log.segment import LogSegment
+
+    Int64s = npt.NDArray[np.int64]
+
+_LONG_MAX = 2**63 - 1
+_CRC_POSITION = 17
+_LEGACY_CRC_POSITION = 12
+
+_MANY_BATCHES = 512
+
+# Loading numba takes as long as walking over this much without it, if batches are small.
+_LARGE_ENOUGH_TO_LOAD = 4 * 1024 * 1024
+
+
+class Recovered(NamedTuple):
+    """How far a segment is sound, and what is wrong with the batch there, if there is one."""
+
+    valid_bytes: int
+    error: FormatError | None
+
+
+class SegmentRecovery:
+    """One recovery of one segment, whose indexes have been reset."""
+
+    def __init__(
+        self,
+        segment: LogSegment,
+        producer_state_manager: ProducerStateManager,
+        leader_epoch_cache: LeaderEpochFileCache,
+    ) -> None:
+        self._segment = segment
+        self._producers = producer_state_manager
+        self._epochs = leader_epoch_cache
+        self._compiled = _prefers_compiled(segment.size)
+        self._kernels = k.load(compiled=self._compiled)
+        self._offset_index = segment.offset_index
+        self._time_index = segment.time_index
+        self._state = _state_of(self._offset_index, self._time_index)
+        self._valid_bytes = 0
+
+    @property
+    def max_timestamp_and_offset(self) -> TimestampOffset:
+        state = self._state
+        return TimestampOffset(int(state[k.MAX_TIMESTAMP]), int(state[k.OFFSET_OF_MAX_TIMESTAMP]))
+
+    def run(self) -> Recovered:
+        """SegmentOffsetOverflowError, InvalidOffsetError and what a replay says come as they are.
+
+        They leave behind what was done for the batches before, as in Kafka.
+        """
+        log = self._segment.log
+        reader = cast("BinaryIO", log.reader())
+        scan = BatchScan(reader, path=log.path, end=log.size, compiled=self._compiled)
+        for batches, read_batch in self._runs(scan):
+            error = self._take(batches, read_batch)
+            if error is not None:
+                return Recovered(self._valid_bytes, error)
+        return Recovered(self._valid_bytes, scan.end.error if scan.end else None)
+
+    def _runs(self, scan: BatchScan) -> Iterator[tuple[BatchColumns, BatchReader]]:
+        """Many batches at a time: pieces of few large ones are put together, up to an unsound one.
+
+        What a run costs beside its checksums, it costs for a thousand batches as for ten.
+        """
+        waiting: list[BatchColumns] = []
+        for piece in scan.pieces():
+            if not waiting and len(piece.batches) >= _MANY_BATCHES:
+                yield piece.batches, _reader_of(piece)
+                continue
+            waiting.append(piece.batches)
+            if sum(map(len, waiting)) >= _MANY_BATCHES or not piece.batches.is_valid.all():
+                yield _joined(waiting), self._segment.log.read_exactly
+                waiting = []
+        if waiting:
+            yield _joined(waiting), self._segment.log.read_exactly
+
+    def _take(self, batches: BatchColumns, read_batch: BatchReader) -> FormatError | None:
+        """All sound batches of a run; what is wrong with the next, if something is."""
+        before = self._state.copy()
+        count, entries, why = self._select(batches)
+        damage = self._replay(batches, count, read_batch)
+        if damage is not None:
+            # A control batch that is none. Kafka has counted its bytes by now, so it stays.
+            self._state = before
+            count, entries, why = self._select(batches[: damage.batch + 1])
+        self._write_entries(*entries)
+        if count:
+            self._assign_epochs(batches, count)
+            self._valid_bytes = int(batches.position[count - 1] + batches.size_in_bytes[count - 1])
+        if damage is not None:
+            return damage.error
+        return None if why == k.ALL_DONE else self._problem(batches, count, why)
+
+    def _select(self, batches: BatchColumns) -> tuple[int, tuple[Int64s, Int64s], int]:
+        table = np.empty((4, len(batches)), np.int64)
+        table[0] = batches.position
+        table[1] = batches.last_offset
+        table[2] = batches.max_timestamp
+        table[3] = batches.is_valid
+        offset_entries = np.empty((2, len(batches)), np.int64)
+        time_entries = np.empty((2, len(batches)), np.int64)
+        base_offset = self._segment.base_offset
+        count, offsets, times, why = self._kernels.select_entries(
+            table,
+            base_offset,
+            min(base_offset + INT32_MAX, _LONG_MAX),
+            self._segment.index_interval_bytes,
+            self._state,
+            offset_entries,
+            time_entries,
+        )
+        return count, (offset_entries[:, :offsets], time_entries[:, :times]), why
+
+    def _write_entries(self, offsets: Int64s, times: Int64s) -> None:
+        base_offset = self._segment.base_offset
+        packed = np.empty(offsets.shape[1], OFFSET_DTYPE)
+        packed["relative_offset"] = offsets[0] - base_offset
+        packed["position"] = offsets[1]
+        self._offset_index.append_packed(packed.tobytes())
+        packed = np.empty(times.shape[1], TIME_DTYPE)
+        packed["timestamp"] = times[0]
+        packed["relative_offset"] = times[1] - base_offset
+        self._time_index.append_packed(packed.tobytes())
+
+    def _assign_epochs(self, batches: BatchColumns, count: int) -> None:
+        epochs = np.where(batches.is_legacy, -1, batches.partition_leader_epoch)[:count]
+        latest = self._epochs.latest_epoch
+        latest = -1 if latest is None else latest
+        if int(epochs.max()) <= latest:
+            return
+        before = np.maximum.accumulate(np.concatenate(([latest], epochs[:-1])))
+        for batch in np.flatnonzero(epochs > before).tolist():
+            self._epochs.assign(int(epochs[batch]), int(batches.base_offset[batch]))
+
+    def _replay(self, batches: BatchColumns, count: int, read_batch: BatchReader) -> Damage | None:
+        if not count:
+            return None
+        return self._producers.replay_batches(
+            batches if count == len(batches) else batches[:count],
+            read_batch,
+            on_completed=self._segment.update_txn_index,
+        )
+
+    def _problem(self, batches: BatchColumns, batch: int, why: int) -> FormatError:
+        """What stopped the walk at a batch: returned if it cuts the log, raised if it does more."""
+        path, position = batches.path, int(batches.position[batch])
+        if why == k.INVALID_BATCH:
+            crc = _LEGACY_CRC_POSITION if batches.is_legacy[batch] else _CRC_POSITION
+            computed = 0 if batches.computed_crc is None else int(batches.computed_crc[batch])
+            return CrcMismatchError(
+                Location(path, position + crc),
+                f"stored crc {int(batches.crc[batch]):#010x}",
+                f"computed crc {computed:#010x}",
+            )
+        last_offset = int(batches.last_offset[batch])
+        where = f"{Location(path, position)}: found last offset {last_offset}"
+        if why == k.OFFSET_OVERFLOW:
+            raise SegmentOffsetOverflowError(
+                f"{where}, expected {self._segment.base_offset} and at most {INT32_MAX} more",
+                self._segment,
+            )
+        if why in {k.OFFSET_INDEX_FULL, k.TIME_INDEX_FULL}:
+            raise IndexFullError(f"{where} and a full index, expected room for an entry")
+        raise InvalidOffsetError(f"{where}, expected more than {self._offset_index.last_offset}")
+
+
+class _Walked:
+    """Bytes of segments that this process has recovered: many small ones are a large one."""
+
+    total = 0
+
+
+def _prefers_compiled(size: int) -> bool:
+    _Walked.total += size
+    if "numba" not in sys.modules and _Walked.total < _LARGE_ENOUGH_TO_LOAD:
+        return False
+    return can_compile()
+
+
+def _joined(runs: list[BatchColumns]) -> BatchColumns:
+    if len(runs) == 1:
+        return runs[0]
+    crc = np.concatenate([run.computed_crc for run in runs if run.computed_crc is not None])
+    table = np.concatenate([run.table for run in runs], axis=1)
+    return BatchColumns(table, path=runs[0].path, computed_crc=crc)
+
+
+def _reader_of(piece: Piece) -> BatchReader:
+    data, base = piece.data, piece.base
+    return lambda position, size: data[position - base : position - base + size].data
+
+
+def _state_of(offset_index: OffsetIndex, time_index: TimeIndex) -> Int64s:
+    """Before the first batch; the last slot of the time index is kept for the end."""
+    state = np.zeros(k.STATE_FIELDS, np.int64)
+    state[k.OFFSET_ENTRIES] = offset_index.entries
+    state[k.OFFSET_SLOTS] = offset_index.max_entries
+    state[k.LAST_INDEX_OFFSET] = offset_index.last_offset
+    state[k.TIME_ENTRIES] = time_index.entries
+    state[k.TIME_SLOTS] = time_index.max_entries - 1
+    state[k.MAX_TIMESTAMP], state[k.OFFSET_OF_MAX_TIMESTAMP] = time_index.last_entry
+    state[k.LAST_TIMESTAMP], state[k.LAST_TIME_OFFSET] = time_index.last_entry
+    return state

@@ -1,0 +1,1 @@
+"""The parts of a producer state: entries, appends, replay, snapshots, verification."""

@@ -1,0 +1,165 @@
+"""The `<offset>.snapshot` files of a partition: found, read, written, thrown away.
+
+A snapshot has every producer as it was when the log ended at the offset of its name. Of each the
+last batch alone is in it; of transactions the first offset of an open one.
+
+Mirrors SnapshotFile and the part of ProducerStateManager that handles files.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format import java_text
+from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.producer_snapshot import (
+    ProducerSnapshotEntry,
+    ProducerSnapshotFile,
+    decode_producer_snapshot,
+    encode_producer_snapshot,
+    iter_producer_snapshot,
+)
+from kafka_log.errors import LogLoadError
+from kafka_log.names import FileKind, FileState, segment_file_name
+from kafka_log.producers.entry import BatchMetadata, ProducerStateEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from kafka_log.disk.files import Files
+
+
+class SnapshotFile(NamedTuple):
+    """A snapshot by its name; `offset` is where its state ends, exclusively."""
+
+    offset: int
+    name: str
+
+
+class ProducerSnapshots:
+    """The snapshots of a directory as they were when it was listed, and what was done since."""
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self._names: dict[int, str] = {}
+        self._sorted: list[SnapshotFile] | None = None
+        """While nothing changes: a recovery of many segments asks several times for each."""
+        self.load()
+
+    def __iter__(self) -> Iterator[SnapshotFile]:
+        """By offset; what is removed meanwhile does no harm."""
+        if self._sorted is None:
+            self._sorted = [SnapshotFile(*item) for item in sorted(self._names.items())]
+        return iter(self._sorted)
+
+    @property
+    def latest_offset(self) -> int | None:
+        return max(self._names, default=None)
+
+    @property
+    def oldest_offset(self) -> int | None:
+        return min(self._names, default=None)
+
+    def name_of(self, offset: int) -> str | None:
+        return self._names.get(offset)
+
+    def load(self) -> None:
+        """Kafka takes names with fewer digits too, and fails at those without any."""
+        names: dict[int, str] = {}
+        ending = FileKind.PRODUCER_SNAPSHOT.ending
+        for name in [each for each in self.files.names() if each.endswith(ending)]:
+            offset = _parsed(name)
+            if offset is None:
+                raise LogLoadError(
+                    f"{self.files.path(name)}: found no offset before the first dot, "
+                    "expected one in the name of a producer snapshot"
+                )
+            names[offset] = name
+        self._names, self._sorted = names, None
+
+    def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
+        """Over an older file of that name, which is not cut before: a longer one keeps its end."""
+        name = str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
+        snapshot = ProducerSnapshotFile.of(map(_snapshot_entry, entries))
+        file = self.files.open(name, create=True)
+        try:
+            file.write_at(0, encode_producer_snapshot(snapshot))
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+        self._names[offset], self._sorted = name, None
+        return name
+
+    def delete(self, offset: int) -> None:
+        name, self._sorted = self._names.pop(offset, None), None
+        if name is not None:
+            self.files.delete_if_exists(name)
+
+    def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
+        """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
+        name, self._sorted = self._names.pop(offset, None), None
+        if name is None:
+            return None
+        renamed = f"{name}{FileState.DELETED.value}"
+        try:
+            self.files.rename(name, renamed)
+        except FileNotFoundError:
+            return None
+        return SnapshotFile(offset, renamed)
+
+    def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
+        """Look again, and delete those that no segment begins at, but for the last one.
+
+        That one is kept where it lies above all segments' bases: a clean stop leaves it.
+        """
+        self.load()
+        strays = sorted(set(self._names) - set(segment_base_offsets))
+        if strays and strays[-1] >= max(segment_base_offsets, default=strays[-1]):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _parsed(name: str) -> int | None:
+    """Known already, most often: a directory is listed anew for each segment that is checked."""
+    return java_text.parse_long(name.partition(".")[0])
+
+
+def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:
+    """The producers of a snapshot, in the order of the file; FormatError if it is corrupt."""
+    data = files.read(name, limit=JAVA_MAX)
+    snapshot = decode_producer_snapshot(data, path=files.path(name))
+    return [_state_entry(row) for row in iter_producer_snapshot(snapshot)]
+
+
+def _state_entry(row: ProducerSnapshotEntry) -> ProducerStateEntry:
+    first_offset = row.current_txn_first_offset
+    entry = ProducerStateEntry(
+        row.producer_id,
+        row.producer_epoch,
+        row.coordinator_epoch,
+        row.timestamp,
+        first_offset if first_offset >= 0 else None,
+    )
+    if row.last_offset >= 0:
+        entry.batch_metadata.append(
+            BatchMetadata(row.last_sequence, row.last_offset, row.offset_delta, row.timestamp)
+        )
+    return entry
+
+
+def _snapshot_entry(entry: ProducerStateEntry) -> ProducerSnapshotEntry:
+    first_offset = entry.current_txn_first_offset
+    return ProducerSnapshotEntry(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_seq,
+        last_offset=entry.last_data_offset,
+        offset_delta=entry.last_offset_delta,
+        timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_first_offset=-1 if first_offset is None else first_offset,
+    )
