@@ -23,7 +23,7 @@ from kafka_log.disk.output import (
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import FileKind
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 RECOVERY_POINTS = FileKind.RECOVERY_POINT_CHECKPOINT.value
 LOG_STARTS = FileKind.LOG_START_OFFSET_CHECKPOINT.value
 

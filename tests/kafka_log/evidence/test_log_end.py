@@ -114,7 +114,7 @@ def test_it_needs_no_numpy():
     program = "import sys, kafka_log.evidence.log_end; print('numpy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
         check=True,
