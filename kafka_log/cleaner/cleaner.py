@@ -43,9 +43,11 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.read_buffer import Chunk
     from kafka_log.cleaner.rewrite import FilterResult
     from kafka_log.cleaner.verdict import LastRecord
+    from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.log import PartitionLog
@@ -65,8 +67,8 @@ class Cleaned(NamedTuple):
     stats: CleanerStats
 
 
-class _Round(NamedTuple):
-    """What all groups of a round share."""
+class Round(NamedTuple):
+    """What all groups of a round share. Who rewrites one group alone gives what came before it."""
 
     log: PartitionLog
     current_time: int
@@ -74,6 +76,7 @@ class _Round(NamedTuple):
     legacy_delete_horizon_ms: int
     transactions: CleanedTransactionMetadata
     stats: CleanerStats
+    latest: OffsetMap | LatestOffsets
 
 
 class Cleaner:
@@ -93,11 +96,13 @@ class Cleaner:
         secret: bytes | None = None,
         columnar: bool | None = None,
         stats_clock: Clock = system_clock,
+        witness: Witness | None = None,
     ) -> None:
         """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
 
         `columnar`: by compiled kernels, which is the default where they can be had and keys are
         hashed. `stats_clock` tells how long a round takes, `clock` what time it is in the log.
+        `witness` is told what is decided.
         """
         self.config = config
         memory = dedupe_buffer_size // threads
@@ -108,6 +113,7 @@ class Cleaner:
             self.offset_map = OffsetMap(memory, load_factor=load_factor, keys=keys, secret=secret)
         self._clock = clock
         self._stats_clock = stats_clock
+        self._witness = witness
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
 
     def clean(
@@ -143,8 +149,9 @@ class Cleaner:
         self.build_offset_map(log, first_dirty, upper_bound, stats)
         end_offset = self.offset_map.latest_offset + 1
         stats.map_complete_time = self._stats_clock()
-        this_round = _Round(
-            log, current_time, upper_bound, horizon, CleanedTransactionMetadata(), stats
+        transactions = CleanedTransactionMetadata()
+        this_round = Round(
+            log, current_time, upper_bound, horizon, transactions, stats, self.offset_map
         )
         groups = group_segments_by_size(
             log.segments.values(0, end_offset),
@@ -153,7 +160,7 @@ class Cleaner:
             first_uncleanable_offset=upper_bound,
         )
         for group in groups:
-            self._clean_segments(this_round, group)
+            swap_in(log, self.clean_group(this_round, group), group)
         stats.buffer_utilization = self.offset_map.utilization
         stats.end_time = self._stats_clock()
         return Cleaned(end_offset, stats)
@@ -255,8 +262,8 @@ class Cleaner:
 
     # ---------------------------------------------------------------------------- the segments
 
-    def _clean_segments(self, this_round: _Round, segments: list[LogSegment]) -> None:
-        """A group into one segment, which then takes its place."""
+    def clean_group(self, this_round: Round, segments: list[LogSegment]) -> LogSegment:
+        """A group into one `.cleaned` segment, open, which is to take its place (swap_in)."""
         log, transactions = this_round.log, this_round.transactions
         base_offset = segments[0].base_offset
         cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self._clock)
@@ -269,28 +276,30 @@ class Cleaner:
                     end = segments[i + 1].base_offset
                 aborted = log.collect_aborted_transactions(segment.base_offset, end)
                 transactions.add_aborted_transactions(aborted)
+                if self._witness is not None:
+                    self._witness.on_segment(segment, base_offset)
                 self._clean_into(this_round, segment, cleaned, last_records)
             cleaned.on_become_inactive_segment()
             cleaned.flush()
             cleaned.set_last_modified(segments[-1].last_modified)
-            log.replace_segments([cleaned], segments)
         except LogCleaningAbortedError:
             cleaned.delete_if_exists()
             raise
         except BaseException:
             cleaned.close_handlers()  # its files stay, as Kafka's do, until the next round or load
             raise
+        return cleaned
 
     def _clean_into(
         self,
-        this_round: _Round,
+        this_round: Round,
         segment: LogSegment,
         cleaned: LogSegment,
         last_records: Mapping[int, LastRecord],
     ) -> None:
         stats = this_round.stats
         verdicts = Verdicts(
-            self.offset_map,
+            this_round.latest,
             this_round.transactions,
             last_records,
             stats,
@@ -313,13 +322,21 @@ class Cleaner:
                 raise LogCleaningAbortedError(f"{error}: it was split") from error
         self._buffer.restore()
 
-    def _filter(self, this_round: _Round, chunk: Chunk, verdicts: Verdicts) -> FilterResult:
+    def _filter(self, this_round: Round, chunk: Chunk, verdicts: Verdicts) -> FilterResult:
         horizon = wrap_int64(this_round.current_time + self.config.delete_retention_ms)
-        capacity, table = self._buffer.capacity, self.offset_map
-        if not isinstance(table, KeyTable):
-            return filter_to(chunk.batches, verdicts, new_horizon=horizon, capacity=capacity)
+        capacity, latest, witness = self._buffer.capacity, this_round.latest, self._witness
+        if isinstance(latest, OffsetMap):
+            return filter_to(
+                chunk.batches, verdicts, new_horizon=horizon, capacity=capacity, witness=witness
+            )
         return filter_chunk(
-            chunk, verdicts, table, this_round.stats, new_horizon=horizon, capacity=capacity
+            chunk,
+            verdicts,
+            latest,
+            this_round.stats,
+            new_horizon=horizon,
+            capacity=capacity,
+            witness=witness,
         )
 
     def _split(self, log: PartitionLog, segment: LogSegment) -> None:
@@ -333,3 +350,12 @@ class Cleaner:
             self.config,
             log.scheduler,
         )
+
+
+def swap_in(log: PartitionLog, cleaned: LogSegment, segments: list[LogSegment]) -> None:
+    """A cleaned segment takes the place of its group, through `.swap` and `.deleted`."""
+    try:
+        log.replace_segments([cleaned], segments)
+    except BaseException:
+        cleaned.close_handlers()  # what is left is repaired by the next load
+        raise

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.log_file import AnyBatch
+    from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.read_buffer import Chunk
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
     from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
+    from kafka_log.cleaner.witness import Witness
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _INT32_MAX = 2**31 - 1
 _KEY, _TOMBSTONES, _WITHOUT_KEY = 0, 1, 2  # columns of counts
 _NO_ID = -1
+_CONTROL = 0x20
 _FIRST_SLOTS = 1 << 12
 
 
@@ -47,6 +50,30 @@ class Piece(NamedTuple):
     batches: list[AnyBatch]
     records: RecordColumns
     edges: Int64s
+
+    @property
+    def by_rows(self) -> npt.NDArray[np.bool_]:
+        """Batches that are judged record by record: control, magic 0 and 1, damaged ones."""
+        columns = self.records.batches
+        by_rows: npt.NDArray[np.bool_] = columns.is_legacy | (columns.attributes & _CONTROL != 0)
+        for damage in self.records.damage:
+            by_rows[damage.batch] = True
+        return by_rows
+
+    def first(self, count: int) -> Piece:
+        """The first batches alone."""
+        if count == len(self.batches):
+            return self
+        records, rows = self.records, int(self.edges[count])
+        some = RecordColumns(
+            records.data,
+            records.batches[:count],
+            (records.longs[:, :rows], records.ints[:, :rows]),
+            (records._starts[:count], records._counts[:count]),  # noqa: SLF001
+            [damage for damage in records.damage if damage.batch < count],
+            compiled=True,
+        )
+        return Piece(self.batches[:count], some, self.edges[: count + 1])
 
 
 def iter_pieces(chunk: Chunk) -> Iterator[Piece]:
@@ -147,23 +174,18 @@ class KeyTable:
         self.size = int(size)
         return int(batch), int(row), int(latest)
 
-    def judge(self, piece: Piece, retains_deletes: Uint8s) -> tuple[Uint8s, Int64s]:
-        """Which rows stay, and of each batch: how many, how many tombstones, how many keyless."""
-        is_kept = np.zeros(len(piece.records), np.uint8)
-        counts = np.zeros((len(piece.batches), 3), np.int64)
-        self._kernels.judge_rows(
+    def latest_of(self, piece: Piece) -> Int64s:
+        """For each row the latest offset known of its key; -1 if none is, or it has no key."""
+        latest = np.empty(len(piece.records), np.int64)
+        self._kernels.find_rows(
             readonly(piece.records.data),
             piece.records.longs,
             piece.records.ints,
-            piece.edges,
-            retains_deletes,
-            self.latest_offset,
             *self._secret,
             *self._table,
-            is_kept,
-            counts,
+            latest,
         )
-        return is_kept, counts
+        return latest
 
 
 def map_piece(
@@ -196,35 +218,99 @@ def map_piece(
     return True
 
 
+class Judgement(NamedTuple):
+    """Of the rows of a piece."""
+
+    latest_of: Int64s
+    retains_deletes: Uint8s
+    """Of each batch."""
+    is_kept: Uint8s
+    counts: Int64s
+    """Of each batch: how many stay, how many of those are tombstones, how many lack a key."""
+
+
+def judge(piece: Piece, verdicts: Verdicts, latest: LatestOffsets) -> Judgement:
+    retains = np.array([verdicts.retains_deletes(batch) for batch in piece.batches], np.uint8)
+    latest_of = latest.latest_of(piece)
+    is_kept = np.zeros(len(piece.records), np.uint8)
+    counts = np.zeros((len(piece.batches), 3), np.int64)
+    map_kernels.load(compiled=True).judge_rows(
+        piece.records.longs,
+        piece.records.ints,
+        piece.edges,
+        latest_of,
+        retains,
+        latest.latest_offset,
+        is_kept,
+        counts,
+    )
+    return Judgement(latest_of, retains, is_kept, counts)
+
+
 def filter_chunk(
     chunk: Chunk,
     verdicts: Verdicts,
-    table: KeyTable,
+    latest: LatestOffsets,
     stats: CleanerStats,
     *,
     new_horizon: int,
     capacity: int,
+    witness: Witness | None = None,
 ) -> FilterResult:
     """As rewrite.filter_to."""
     result = FilterResult()
     for piece in iter_pieces(chunk):
-        damaged = {damage.batch for damage in piece.records.damage}
-        retains = np.array([verdicts.retains_deletes(batch) for batch in piece.batches], np.uint8)
-        is_kept, counts = table.judge(piece, retains)
-        for i, batch in enumerate(piece.batches):
-            verdict = verdicts.on_batch(batch)
-            result.bytes_read += len(batch.raw)
-            if verdict.retention is BatchRetention.DELETE:
-                continue
-            if i in damaged or not _filter(
-                piece, i, verdict, is_kept, counts[i], new_horizon, result
-            ):
-                filter_batch(batch, verdict, verdicts, new_horizon, result)
-            elif not verdict.discards_records:
-                stats.invalid_messages_read += int(counts[i, _WITHOUT_KEY])
-            if len(result.data) > capacity:
-                return result
+        judged = judge(piece, verdicts, latest)
+        told = _filter_piece(piece, judged, verdicts, stats, result, new_horizon, capacity, witness)
+        if witness is not None:
+            seen, rows = piece.first(len(told)), int(piece.edges[len(told)])
+            witness.on_piece(
+                seen,
+                told,
+                judged.is_kept[:rows],
+                judged.latest_of[:rows],
+                judged.retains_deletes[: len(told)],
+            )
+        if len(result.data) > capacity:
+            break
     return result
+
+
+def _filter_piece(
+    piece: Piece,
+    judged: Judgement,
+    verdicts: Verdicts,
+    stats: CleanerStats,
+    result: FilterResult,
+    new_horizon: int,
+    capacity: int,
+    witness: Witness | None,
+) -> list[BatchVerdict]:
+    """The verdicts of those batches that were looked at."""
+    told = []
+    by_rows = piece.by_rows
+    for i, batch in enumerate(piece.batches):
+        verdict = verdicts.on_batch(batch)
+        told.append(verdict)
+        result.bytes_read += len(batch.raw)
+        whose = witness if by_rows[i] else None  # a batch is told once
+        if verdict.retention is BatchRetention.DELETE:
+            if whose is not None:
+                whose.on_batch(batch, verdict, (), ())
+            continue
+        counts = judged.counts[i]
+        if by_rows[i] or not _filter(
+            piece, i, verdict, judged.is_kept, counts, new_horizon, result
+        ):
+            latest_of = judged.latest_of[piece.edges[i] : piece.edges[i + 1]].tolist()
+            filter_batch(
+                batch, verdict, verdicts, new_horizon, result, latest_of=latest_of, witness=whose
+            )
+        elif not verdict.discards_records:
+            stats.invalid_messages_read += int(counts[_WITHOUT_KEY])
+        if len(result.data) > capacity:
+            break
+    return told
 
 
 def _filter(
@@ -238,8 +324,7 @@ def _filter(
 ) -> bool:
     """What is left of a batch; False if the rows must be asked."""
     batch = piece.batches[i]
-    if not isinstance(batch, RecordBatch) or batch.header.is_control:
-        return False
+    assert isinstance(batch, RecordBatch)  # the others are for rows
     first, last = int(piece.edges[i]), int(piece.edges[i + 1])
     kept = 0 if verdict.discards_records else int(counts[_KEY])
     if kept:

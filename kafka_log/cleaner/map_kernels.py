@@ -158,17 +158,33 @@ def put_rows(
 
 
 @kernel
-def judge_rows(
+def find_rows(
     data: Any,
     longs: Any,
     ints: Any,
-    edges: Any,
-    retains_deletes: Any,
-    latest: int,
     key0: int,
     key1: int,
     hashes: Any,
     offsets: Any,
+    latest_of: Any,
+) -> None:
+    """For each row the latest offset of its key, or -1."""
+    for row in range(latest_of.shape[0]):
+        length = ints[KEY_LENGTH, row] + 0
+        latest_of[row] = -1
+        if length >= 0:
+            low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
+            latest_of[row] = offsets[find_slot(hashes, offsets, low, high)] - 1
+
+
+@kernel
+def judge_rows(
+    longs: Any,
+    ints: Any,
+    edges: Any,
+    latest_of: Any,
+    retains_deletes: Any,
+    latest: int,
     is_kept: Any,
     counts: Any,
 ) -> None:
@@ -183,11 +199,8 @@ def judge_rows(
                 stays = 1
             elif length < 0:
                 counts[batch, 2] += 1
-            elif has_value or retains_deletes[batch] != 0:
-                low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
-                slot = find_slot(hashes, offsets, low, high)
-                if offset >= offsets[slot] - 1:
-                    stays = 1
+            elif (has_value or retains_deletes[batch] != 0) and offset >= latest_of[row]:
+                stays = 1
             is_kept[row] = stays
             counts[batch, 0] += stays
             if stays == 1 and not has_value:

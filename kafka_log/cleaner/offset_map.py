@@ -15,6 +15,13 @@ from __future__ import annotations
 import hashlib
 import os
 from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from kafka_log.cleaner.columnar import Piece
 
 BYTES_PER_ENTRY = 24
 NOT_FOUND = -1
@@ -27,6 +34,20 @@ class Keys(Enum):
 
     HASHED = "hashed"
     EXACT = "exact"
+
+
+class LatestOffsets(Protocol):
+    """What the judge of records asks, over columns."""
+
+    latest_offset: int
+    """Up to where it covers: what lies behind stays."""
+
+    @property
+    def utilization(self) -> float: ...
+
+    def latest_of(self, piece: Piece) -> npt.NDArray[np.int64]:
+        """For each row the latest offset known of its key; -1 if none is, or it has no key."""
+        ...
 
 
 class OffsetMap:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.primitives import Buffer
     from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
+    from kafka_log.cleaner.witness import Witness
 
 
 class Kept(NamedTuple):
@@ -59,7 +60,12 @@ class FilterResult:
 
 
 def filter_to(
-    batches: Iterable[AnyBatch], verdicts: Verdicts, *, new_horizon: int, capacity: int
+    batches: Iterable[AnyBatch],
+    verdicts: Verdicts,
+    *,
+    new_horizon: int,
+    capacity: int,
+    witness: Witness | None = None,
 ) -> FilterResult:
     """What stays of batches that follow each other, up to the first beyond `capacity`.
 
@@ -70,7 +76,9 @@ def filter_to(
         verdict = verdicts.on_batch(batch)
         result.bytes_read += len(batch.raw)
         if verdict.retention is not BatchRetention.DELETE:
-            filter_batch(batch, verdict, verdicts, new_horizon, result)
+            filter_batch(batch, verdict, verdicts, new_horizon, result, witness=witness)
+        elif witness is not None:
+            witness.on_batch(batch, verdict, (), ())
         if len(result.data) > capacity:
             break
     return result
@@ -82,11 +90,16 @@ def filter_batch(
     verdicts: Verdicts,
     new_horizon: int,
     result: FilterResult,
+    *,
+    latest_of: Sequence[int] | None = None,
+    witness: Witness | None = None,
 ) -> None:
-    """Record by record, into `result`."""
+    """Record by record, into `result`; `latest_of` its keys, where that is known already."""
     records = batch.records()
     result.messages_read += len(records)
-    retained = verdicts.retained(batch, verdict, records)
+    retained = verdicts.retained(batch, verdict, records, latest_of)
+    if witness is not None:
+        witness.on_batch(batch, verdict, records, retained)
     if retained:
         wants_horizon = verdict.is_marker_of_empty_transaction or any(
             record.value is None for record in retained

@@ -15,14 +15,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import NO_PRODUCER_ID, RecordBatch
+from kafka_log.cleaner.offset_map import OffsetMap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
-    from kafka_log.cleaner.columnar import KeyTable
-    from kafka_log.cleaner.offset_map import OffsetMap
+    from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
     from kafka_log.log import PartitionLog
@@ -52,7 +52,7 @@ class Verdicts:
 
     def __init__(
         self,
-        offset_map: OffsetMap | KeyTable,
+        latest: OffsetMap | LatestOffsets,
         transactions: CleanedTransactionMetadata,
         last_records: Mapping[int, LastRecord],
         stats: CleanerStats,
@@ -61,7 +61,7 @@ class Verdicts:
         current_time: int,
         retains_legacy_deletes: bool,
     ) -> None:
-        self._map = offset_map
+        self._latest = latest
         self._transactions = transactions
         self._last_records = last_records
         self._stats = stats
@@ -100,26 +100,34 @@ class Verdicts:
         return batch.header.next_offset == self._upper_bound_offset
 
     def retained(
-        self, batch: AnyBatch, verdict: BatchVerdict, records: list[Record]
+        self,
+        batch: AnyBatch,
+        verdict: BatchVerdict,
+        records: list[Record],
+        latest_of: Sequence[int] | None = None,
     ) -> list[Record]:
-        """Those of a batch's records that stay."""
+        """Those of a batch's records that stay; `latest_of` their keys, where that is known."""
         if verdict.discards_records:
             return []
         if isinstance(batch, RecordBatch) and batch.header.is_control:
             return records
         retains_deletes = self.retains_deletes(batch)
-        offsets, latest = self._map.get, self._map.latest_offset
+        latest = self._latest.latest_offset
         kept = []
-        for record in records:
+        for i, record in enumerate(records):
             if record.offset > latest:
                 kept.append(record)
             elif record.key is None:
                 self._stats.invalid_messages_read += 1
-            elif record.offset >= offsets(record.key) and (
-                record.value is not None or retains_deletes
-            ):
-                kept.append(record)
+            elif record.value is not None or retains_deletes:
+                known = self._known(record.key) if latest_of is None else latest_of[i]
+                if record.offset >= known:
+                    kept.append(record)
         return kept
+
+    def _known(self, key: bytes) -> int:
+        assert isinstance(self._latest, OffsetMap)  # others are asked for columns
+        return self._latest.get(key)
 
     def retains_deletes(self, batch: AnyBatch) -> bool:
         if not isinstance(batch, RecordBatch):
