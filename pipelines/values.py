@@ -25,6 +25,8 @@ Reading: TypeAlias = Callable[[Union["Column", str]], "Column"]
 REGISTRY_HEADER = 5
 """Bytes that a schema registry's serializer writes first: a zero, and the schema's number."""
 
+_AVRO_CLASS = "org.apache.spark.sql.avro.AvroDataToCatalyst"
+
 
 class AvroUnavailableError(Exception):
     """Spark reads Avro by a jar that is not there."""
@@ -98,9 +100,12 @@ def _ensure_avro() -> None:
     if spark is None:
         return
     jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask
-    if not isinstance(jvm.org.apache.spark.sql.avro.AvroDataToCatalyst, JavaClass):
+    found = jvm
+    for name in _AVRO_CLASS.split("."):
+        found = getattr(found, name)
+    if not isinstance(found, JavaClass):
         package = f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
         raise AvroUnavailableError(
-            f"Avro needs Spark's package spark-avro: add {package} to spark.jars.packages"
-            " in conf/spark-defaults.conf"
+            f"this Spark session has no Avro: in conf/spark-defaults.conf add {package} to the line"
+            " spark.jars.packages (a comma between packages)"
         )

@@ -3,6 +3,7 @@
 import functools
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,26 +83,35 @@ def spark() -> Iterator["SparkSession"]:
     """The one Spark session of a run: on two threads of this machine, few shuffle partitions."""
     from pipelines.session import session
 
-    made = session("tests", more=_SPARK_SETTINGS | _delta_settings())
+    made = session("tests", more=_SPARK_SETTINGS | _package_settings())
     made.sparkContext.setLogLevel("ERROR")
     yield made
     made.stop()
 
 
+def _package_settings() -> dict[str, str]:
+    """Spark's packages with their jars from the tests' cache, as far as these can be had."""
+    delta = _spark_jars(jars.SPARK)
+    found = [*delta, *_spark_jars(jars.SPARK_SOURCES)]
+    with_jars = {"spark.jars": ",".join(map(str, found))} if found else {}
+    return (_delta_settings() if delta else {}) | with_jars
+
+
+def _spark_jars(package: str) -> list[Path]:
+    try:
+        return sorted(jars.libs(package).glob("*.jar"))
+    except jars.JarsUnavailableError:
+        return []
+
+
 def _delta_settings() -> dict[str, str]:
-    """Delta with its jars from the tests' cache; none where these cannot be had."""
     from pipelines.session import DELTA_SETTINGS
     from pipelines.session import settings as spark_settings
 
-    try:
-        found = sorted(jars.libs(jars.SPARK).glob("*.jar"))
-    except jars.JarsUnavailableError:
-        return {}
     packages, *others = DELTA_SETTINGS
     assert packages == "spark.jars.packages"
     wanted = spark_settings(delta=True)
     return {name: wanted[name] for name in others} | {
-        "spark.jars": ",".join(map(str, found)),
         # Delta reads its own log in 50 tasks, which is for tables of millions of files.
         "spark.databricks.delta.snapshotPartitions": "2",
     }
@@ -111,8 +121,20 @@ def _delta_settings() -> dict[str, str]:
 def delta_spark(spark: "SparkSession") -> "SparkSession":
     """The same session, for tests that write Delta tables."""
     if "delta" not in spark.conf.get("spark.sql.extensions", ""):
-        reason = f"{jars.SPARK}: its jars are not to be had"
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"CI must run the Delta tests: {reason}", pytrace=False)
-        pytest.skip(f"no Delta: {reason}")
+        _without("Delta", jars.SPARK)
     return spark
+
+
+@pytest.fixture(scope="session")
+def sources_spark(spark: "SparkSession") -> "SparkSession":
+    """The same session, for tests that use Spark's own Kafka source or its Avro functions."""
+    if "spark-sql-kafka" not in spark.conf.get("spark.jars", ""):
+        _without("Kafka source of Spark's", jars.SPARK_SOURCES)
+    return spark
+
+
+def _without(what: str, package: str) -> None:
+    reason = f"{package}: its jars are not to be had"
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI must run these tests: {reason}", pytrace=False)
+    pytest.skip(f"no {what}: {reason}")

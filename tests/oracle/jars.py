@@ -1,4 +1,4 @@
-"""Apache Kafka's jars, and Delta's, from Maven Central, into a cache that outlives this checkout.
+"""Jars of Kafka and of Spark's packages, from Maven Central, into a cache that outlives a checkout.
 
 The resolver is the Ivy that pyspark ships, so that a machine with Python and Java needs no Maven.
 Each release has an ivy file beside this module; what it resolved to is pinned in `jars.sha256`.
@@ -20,6 +20,8 @@ CURRENT = "4.3.1"
 OLDER = "3.9.1"
 SPARK = "spark-4.2.0"
 """What the tests' Spark session has beyond pyspark's own jars: Delta."""
+SPARK_SOURCES = "spark-sources-4.2.0"
+"""Spark's own Kafka source and Avro functions, for comparison."""
 
 
 class JarsUnavailableError(RuntimeError):
@@ -43,7 +45,7 @@ def libs(version: str = CURRENT) -> Path:
 
 def _name(version: str) -> str:
     """Of what it is a release: of Kafka, unless it says otherwise."""
-    return version if version == SPARK else f"kafka-{version}"
+    return version if version in (SPARK, SPARK_SOURCES) else f"kafka-{version}"
 
 
 def class_path(version: str = CURRENT) -> str:

@@ -3,11 +3,12 @@
 import subprocess
 import sys
 from datetime import UTC, datetime
+from json import dumps
 from pathlib import Path
 
 import pytest
 
-from pipelines import LogDirectory
+from pipelines import LogDirectory, values
 from pipelines.log_directory import option_texts
 from pipelines.options import OptionsError
 from pipelines.schema import COLUMNS
@@ -130,10 +131,46 @@ def test_values_are_read_by_sparks_functions(spark):
     ]
 
 
-def test_avro_without_its_package_names_the_package(spark):
-    reading = avro({"type": "record", "name": "order", "fields": []}, skip=REGISTRY_HEADER)
-    with pytest.raises(AvroUnavailableError, match=r"org.apache.spark:spark-avro_2.13:4\.2\.0"):
+ORDER = {
+    "type": "record",
+    "name": "order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": ["null", "string"]}],
+}
+
+
+def test_values_are_read_as_avro(sources_spark):
+    # By Avro's specification: longs and lengths are zigzag varints, a union begins with its branch.
+    rows = [b"\x0e\x02\x06eve", b"\x01\x00", None]
+    framed = [row and b"\0\0\0\0\x2a" + row for row in rows]
+    frame = sources_spark.createDataFrame(
+        [
+            (row and bytearray(row), behind and bytearray(behind))
+            for row, behind in zip(rows, framed, strict=True)
+        ],
+        "plain BINARY, framed BINARY",
+    )
+    plain, behind = avro(ORDER), avro(dumps(ORDER), skip=REGISTRY_HEADER)
+    found = frame.select(plain("plain"), behind("framed")).collect()
+    expected = [(7, "eve"), (-1, None), None]
+    assert [tuple(row) for row in found] == [(each, each) for each in expected]
+
+
+def test_avro_that_cannot_be_read_is_null_if_spark_is_told_so(sources_spark):
+    frame = sources_spark.createDataFrame([(bytearray(b"\x0e"),)], "value BINARY")
+    (found,) = frame.select(avro(ORDER, options={"mode": "PERMISSIVE"})("value")).first()
+    assert found is None or (found.id, found.who) == (None, None)
+
+
+def test_avro_without_its_package_names_the_package(spark, monkeypatch):
+    reading = avro(ORDER)
+    monkeypatch.setattr(values, "_AVRO_CLASS", "org.apache.spark.sql.avro.NotThere")
+    with pytest.raises(AvroUnavailableError) as raised:
         reading("value")
+    assert str(raised.value) == (
+        "this Spark session has no Avro: in conf/spark-defaults.conf add"
+        " org.apache.spark:spark-avro_2.13:4.2.0 to the line spark.jars.packages"
+        " (a comma between packages)"
+    )
 
 
 def test_views_are_for_sql(spark, log):
