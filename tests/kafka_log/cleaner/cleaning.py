@@ -183,8 +183,11 @@ def _same_config(step: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str
 
 def _set_times(directory: Path, rng: random.Random, now: int) -> None:
     for path in sorted(directory.glob("*.log")):
-        modified_ms = now - rng.choice((0, 60, 3_000, 49_000, 200_000))
-        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+        set_modified(path, now - rng.choice((0, 60, 3_000, 49_000, 200_000)))
+
+
+def set_modified(path: Path, modified_ms: int) -> None:
+    os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
 
 # --------------------------------------------------------------------------------- comparison

@@ -1,0 +1,298 @@
+"""Logs told in a line and cleaned by Kafka and by us, with what is left after every pass.
+
+    (a,b)     a batch with keys a and b: of nobody; I1(a,b) of producer 1, T1(a,b) in a transaction
+    K1(a)     as a coordinator writes it: in a transaction, every batch with sequence 0
+    C1 A1     commit, abort of producer 1; C1+ A1+ by transaction version 2: the epoch goes up
+    a! ?      a tombstone of key a, a record without a key
+    |         a new segment
+
+    story = Story().write("(a,b) (a) |").clean()
+    (left,) = story.told(oracle)
+    assert left.keys == "b a"
+
+Kafka's directory is what is told of; ours must be the same, byte for byte, after each pass.
+"""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from kafka_format.batch import RecordBatch, encode_batch
+from kafka_format.compression import Codec
+from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
+from kafka_format.log_file import LogFile
+from kafka_format.record import Record, SimpleRecord
+from kafka_log.cleaner.offset_map import Keys
+from tests.kafka_log.cleaner.cleaning import Case, compare, set_modified
+from tests.kafka_log.compare import scratch
+from tests.kafka_log.workload import LONG_MAX, START
+from tests.oracle.client import Oracle
+
+RETENTION = 1000
+_CONFIG = {
+    "cleanup.policy": "compact",
+    "delete.retention.ms": RETENTION,
+    "segment.index.bytes": 4000,
+    "segment.ms": LONG_MAX,
+    "retention.ms": -1,
+}
+_WORD = re.compile(
+    r"(?P<kind>[TIK]?)(?P<pid>\d*)\((?P<keys>[^)]*)\)|(?P<end>[CA])(?P<of>\d+)(?P<bump>\+?)|\|"
+)
+_EVERY_WAY = ((Keys.HASHED, None), (Keys.HASHED, False), (Keys.EXACT, None))
+
+
+@dataclass(slots=True)
+class _Producer:
+    epoch: int = 0
+    next_sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Kafka's directory after a pass."""
+
+    batches: list[RecordBatch]
+    files: dict[str, int]
+    """Name to size."""
+    done: Mapping[str, Any]
+    """What the oracle tells of the pass."""
+    state: Mapping[str, Any]
+
+    @property
+    def records(self) -> list[Record]:
+        return [record for batch in self.batches for record in batch.records()]
+
+    @property
+    def offsets(self) -> list[int]:
+        """Of records, markers too."""
+        return [record.offset for record in self.records]
+
+    @property
+    def bases(self) -> list[int]:
+        return [batch.header.base_offset for batch in self.batches]
+
+    @property
+    def lasts(self) -> list[int]:
+        return [batch.header.last_offset for batch in self.batches]
+
+    @property
+    def empty(self) -> list[int]:
+        """Last offsets of batches without records."""
+        return [each.header.last_offset for each in self.batches if not each.header.record_count]
+
+    @property
+    def keys(self) -> str:
+        """Of data, in order; a tombstone has its mark."""
+        return " ".join(
+            ("?" if record.key is None else record.key.decode()) + "!" * (record.value is None)
+            for batch in self.batches
+            if not batch.header.is_control
+            for record in batch.records()
+        )
+
+    @property
+    def horizons(self) -> dict[int, int]:
+        """Base offset to the delete horizon, in milliseconds after the start."""
+        return {
+            batch.header.base_offset: batch.header.delete_horizon_ms - START
+            for batch in self.batches
+            if batch.header.delete_horizon_ms is not None
+        }
+
+    @property
+    def segments(self) -> list[int]:
+        return sorted(int(name[:20]) for name in self.files if name.endswith(".log"))
+
+    @property
+    def aborted(self) -> list[tuple[int, int, int, int]]:
+        names = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
+        found = self.state["aborted_transactions"]
+        return [tuple(each[name] for name in names) for each in found]  # type: ignore[misc]
+
+    @property
+    def sequences(self) -> dict[int, int]:
+        """Of each producer the last one."""
+        return {each["producer_id"]: each["last_sequence"] for each in self.state["producers"]}
+
+    @property
+    def next_dirty(self) -> int:
+        return self.done["next_dirty_offset"]
+
+    @property
+    def stats(self) -> Mapping[str, Any]:
+        return self.done["stats"]
+
+    def batch(self, base_offset: int) -> RecordBatch:
+        return next(each for each in self.batches if each.header.base_offset == base_offset)
+
+
+class Story:
+    def __init__(self, **settings: Any) -> None:
+        """Settings with underscores for dots, over those of all stories."""
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        self.config = _CONFIG | given
+        self.arguments: dict[str, Any] = {}
+        self._files: dict[str, bytes] = {}
+        self._modified: dict[str, int] = {}
+        self._steps: list[dict[str, Any]] = []
+        self._passes: list[dict[str, Any]] = []
+        self._producers: dict[int, _Producer] = {}
+        self._written = 0
+        self.is_exact = True
+
+    def file(self, name: str, data: bytes, *, modified: int | None = None) -> Self:
+        """What lies in the directory at first; `modified` in milliseconds after the start."""
+        self._files[name] = data
+        if modified is not None:
+            self._modified[name] = START + modified
+        return self
+
+    def write(
+        self, text: str, *, codec: Codec = Codec.NONE, at: int = 0, value: bytes = b""
+    ) -> Self:
+        """`at` is the records' time after the start; values are numbered, behind `value`."""
+        for word in text.split():
+            found = _WORD.fullmatch(word)
+            assert found, word
+            if word == "|":
+                self.step(do="roll")
+            elif found["end"]:
+                self._end(found["end"], int(found["of"]), at, bumps=bool(found["bump"]))
+            else:
+                producer_id = int(found["pid"]) if found["pid"] else -1
+                keys = found["keys"].split(",")
+                records = [self._record(key, START + at, value) for key in keys]
+                self._data(found["kind"], producer_id, records, codec)
+        return self
+
+    def _record(self, key: str, timestamp: int, value: bytes) -> SimpleRecord:
+        self._written += 1
+        return SimpleRecord(
+            timestamp,
+            None if key == "?" else key.rstrip("!").encode(),
+            None if key.endswith("!") else value + b"%d" % self._written,
+        )
+
+    def _data(self, kind: str, producer_id: int, records: list[SimpleRecord], codec: Codec) -> None:
+        producer = self._producers.setdefault(producer_id, _Producer())
+        if kind == "K":
+            producer.next_sequence = 0
+        has_producer = producer_id >= 0
+        batch = encode_batch(
+            records,
+            codec=codec,
+            producer_id=producer_id,
+            producer_epoch=producer.epoch if has_producer else -1,
+            base_sequence=producer.next_sequence if has_producer else -1,
+            is_transactional=kind in {"T", "K"},
+        )
+        producer.next_sequence += len(records)
+        self.append(batch, origin="COORDINATOR" if kind == "K" else "CLIENT")
+
+    def _end(self, letter: str, producer_id: int, at: int, *, bumps: bool) -> None:
+        producer = self._producers[producer_id]
+        if bumps:
+            producer.epoch, producer.next_sequence = producer.epoch + 1, 0
+        type_ = ControlRecordType.COMMIT if letter == "C" else ControlRecordType.ABORT
+        key, value = encode_control_record(end_transaction_marker(type_, 0))
+        marker = encode_batch(
+            [SimpleRecord(START + at, key, value)],
+            producer_id=producer_id,
+            producer_epoch=producer.epoch,
+            is_transactional=True,
+            is_control=True,
+        )
+        self.append(marker, origin="COORDINATOR", transaction_version=2 if bumps else 1)
+
+    def append(self, batch: bytes, **more: Any) -> Self:
+        return self.step(do="append", bytes=batch, leader_epoch=0, **more)
+
+    def at(self, offset: int, *keys: str, last_offset: int | None = None) -> Self:
+        """A batch at an offset, as a follower gets it."""
+        batch = encode_batch(
+            [self._record(key, START, b"") for key in keys],
+            base_offset=offset,
+            last_offset=last_offset,
+            partition_leader_epoch=0,
+        )
+        return self.append(batch, origin="REPLICATION")
+
+    def step(self, **step: Any) -> Self:
+        """As the oracle's `run_log` takes it; `at` is its time after the start."""
+        if "at" in step:
+            step["time"] = START + step.pop("at")
+        self._steps.append(step)
+        return self
+
+    def clean(self, at: int = 0, *, entries: int | None = None, **options: Any) -> Self:
+        """A pass at a time after the start, from the last pass on if no `checkpoint` is given.
+
+        `entries`: so many keys have room in the map.
+        """
+        if options.pop("moves_high_watermark", True):
+            self.step(do="high_watermark")
+        if entries is not None:
+            slots = next(each for each in range(2, 10**6) if int(each * 0.9) == entries)
+            options["dedupe_buffer_size"] = 24 * slots
+        self._passes.append({"time": START + at, "steps": self._steps, **options})
+        self._steps = []
+        return self
+
+    def told(self, oracle: Oracle, keys: Keys = Keys.HASHED) -> list[Left]:
+        """After every pass what Kafka left, which is what we leave in every way that we have."""
+        ways = _EVERY_WAY if keys is Keys.HASHED else ((keys, None),)
+        count = len(self._passes)
+        with scratch() as folder:
+            cases = [
+                self._case(folder, f"passes-{passes}", passes, *ways[0])
+                for passes in range(1, count + 1)
+            ]
+            cases += [self._case(folder, f"way-{i}", count, *ways[i]) for i in range(1, len(ways))]
+            compare(oracle, folder, cases)
+            return [_left(folder / "kafka" / each.source.name, each) for each in cases[:count]]
+
+    def _case(
+        self, folder: Path, name: str, passes: int, keys: Keys, columnar: bool | None
+    ) -> Case:
+        source = folder / "source" / name
+        source.mkdir(parents=True)
+        for file, data in self._files.items():
+            (source / file).write_bytes(data)
+        for file, modified_ms in self._modified.items():
+            set_modified(source / file, modified_ms)
+        arguments = {"config": self.config, "time": START, "close": "clean"} | self.arguments
+        return Case(
+            name=name,
+            source=source,
+            arguments=arguments,
+            passes=[dict(each) | {"columnar": columnar} for each in self._passes[:passes]],
+            is_exact=self.is_exact,
+            keys=keys,
+        )
+
+    def copy(self) -> "Story":
+        """With a future of its own."""
+        twin = Story()
+        for name, value in vars(self).items():
+            setattr(twin, name, value.copy() if isinstance(value, dict | list) else value)
+        twin._producers = {
+            each: dataclasses.replace(state) for each, state in self._producers.items()
+        }
+        return twin
+
+
+def _left(directory: Path, case: Case) -> Left:
+    assert "error" not in case.told, case.told
+    batches = []
+    for path in sorted(directory.glob("*.log")):
+        batches += LogFile(path.read_bytes()).batches()
+    return Left(
+        batches=batches,
+        files={path.name: path.stat().st_size for path in directory.iterdir()},
+        done=case.told["passes"][-1],
+        state=case.told["state"],
+    )
