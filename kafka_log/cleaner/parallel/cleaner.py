@@ -1,0 +1,579 @@
+"""A Cleaner that has one round done by many tasks, and swaps in what they wrote.
+
+    1  the parts of the log are scanned, each by itself (if any transaction was aborted, after a
+       walk over the headers that tells each what came before)
+    2  keys are reduced, a range of hashes at a time: which records are superseded
+    3  if Kafka's map would have been full: where, and the reduction only up to there
+    4  groups of segments are rewritten, each by itself
+    5  what they became is swapped in, in the order of the log
+
+Until the last step nothing of the log is touched. Whatever a task stumbles over (damage, a batch
+too large, a segment to be split) has all of it thrown away, and the round is done as any Cleaner
+does it, which then says what is wrong, or does it right.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pickle
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from kafka_format.errors import FormatError
+from kafka_log.cleaner.cleaner import (
+    DEDUPE_BUFFER_SIZE,
+    IO_BUFFER_SIZE,
+    LOAD_FACTOR,
+    MAX_MESSAGE_BYTES,
+    Cleaned,
+    Cleaner,
+    swap_in,
+)
+from kafka_log.cleaner.grouping import group_segments_by_size
+from kafka_log.cleaner.parallel.capacity import MapEnd, last_key, map_end, offset_of
+from kafka_log.cleaner.parallel.group import (
+    GroupTask,
+    Rewritten,
+    Sizes,
+    Source,
+    group_path,
+    rewrite_group,
+)
+from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError, Rules, split
+from kafka_log.cleaner.parallel.reduction import (
+    Cut,
+    count_range,
+    first_offsets,
+    write_slices,
+    write_superseded,
+)
+from kafka_log.cleaner.parallel.scan import (
+    ROW_BYTES,
+    Scanned,
+    ScanTask,
+    scan_part,
+    superseded_path,
+    walk_part,
+)
+from kafka_log.cleaner.parallel.trace import Trace, replay
+from kafka_log.cleaner.read_buffer import ReadBuffer
+from kafka_log.cleaner.stats import CleanerStats
+from kafka_log.cleaner.transactions import CleanedTransactionMetadata
+from kafka_log.cleaner.verdict import last_records_of_active_producers
+from kafka_log.clock import system_clock
+from kafka_log.disk.files import DiskFiles
+from kafka_log.errors import LogError
+from kafka_log.names import FileState
+from kafka_log.segment import LogSegment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.parallel.parts import Part
+    from kafka_log.cleaner.verdict import LastRecord
+    from kafka_log.cleaner.witness import Witness
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
+    from kafka_log.disk.files import Files
+    from kafka_log.log import PartitionLog
+
+    Reduce = Callable[[int, Iterable[tuple[int, bytes]]], Any]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TASK_MEMORY = 512 * 1024 * 1024
+_ROW_MEMORY = 4
+"""How many times the bytes of its rows a reduction may need."""
+_PART_MEMORY = 8
+"""How many times the bytes of its part a scan may need."""
+_MAPS_AHEAD = 4
+"""How many times the keys that the map has room for are scanned before it is looked at."""
+
+
+class Shuffled(Protocol):
+    """What scans have left: a summary of each, and the blocks of each range of hashes."""
+
+    @property
+    def scanned(self) -> list[Scanned]: ...
+
+    def reduce(self, function: Reduce) -> list[Any]:
+        """What it gives for each range, of the range's number, and blocks with their parts."""
+        ...
+
+
+class Runner(Protocol):
+    """Where tasks run. All of them see the same directories."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    def map(
+        self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
+    ) -> list[R]:
+        """In the order of the tasks. NotParallelError for what a task raised."""
+        ...
+
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled: ...
+
+
+class InProcess:
+    """One after another, here."""
+
+    parallelism = 1
+
+    def map(
+        self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
+    ) -> list[R]:
+        del size_of
+        return [function(task) for task in tasks]
+
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+        return _InMemory([scan_part(task) for task in tasks], ranges)
+
+
+class _InMemory:
+    def __init__(self, parts: list[tuple[Scanned, list[bytes]]], ranges: int) -> None:
+        self.scanned = [scanned for scanned, _ in parts]
+        self._blocks = [
+            [(scanned.number, blocks[number]) for scanned, blocks in parts]
+            for number in range(ranges)
+        ]
+
+    def reduce(self, function: Reduce) -> list[Any]:
+        return [function(number, blocks) for number, blocks in enumerate(self._blocks)]
+
+
+class _Plan(NamedTuple):
+    """What is read of a round, whatever the map has room for."""
+
+    log: PartitionLog
+    start: int
+    end: int
+    clean: list[LogSegment]
+    dirty: list[LogSegment]
+    paths: dict[int, str]
+    """Of segments, by base offset."""
+    work: str
+
+    def next_starts(self) -> dict[int, int]:
+        ends = [*(segment.base_offset for segment in self.dirty[1:]), self.end]
+        return {segment.base_offset: end for segment, end in zip(self.dirty, ends, strict=True)}
+
+
+class _Mapped(NamedTuple):
+    """What is known when all keys are."""
+
+    parts: list[Part]
+    scanned: list[Scanned]
+    cut: Cut | None
+    end: MapEnd | None
+    ranges: int
+    keys: int
+
+
+class ParallelCleaner(Cleaner):
+    """`work` is a directory that all tasks see, on the file system that the log is written to.
+
+    `task_memory` is about what one task may take; `parallel_above` the bytes up to which a log is
+    cleaned here, at once. `witnesses` makes a witness for each group; what they have seen is in
+    `seen` after a round (None if the round was not parallel: then `witness` has seen it).
+    """
+
+    def __init__(
+        self,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        runner: Runner,
+        work: str | os.PathLike[str],
+        task_memory: int = TASK_MEMORY,
+        parallel_above: int = 0,
+        dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE,
+        io_buffer_size: int = IO_BUFFER_SIZE,
+        load_factor: float = LOAD_FACTOR,
+        message_max_bytes: int = MAX_MESSAGE_BYTES,
+        threads: int = 1,
+        stats_clock: Clock = system_clock,
+        witness: Witness | None = None,
+        witnesses: Callable[[], Witness] | None = None,
+    ) -> None:
+        super().__init__(
+            config,
+            clock,
+            dedupe_buffer_size=dedupe_buffer_size,
+            io_buffer_size=io_buffer_size,
+            load_factor=load_factor,
+            message_max_bytes=message_max_bytes,
+            threads=threads,
+            stats_clock=stats_clock,
+            witness=witness,
+        )
+        self.why_not: str | None = None
+        """Why the last round was not done in parallel."""
+        self.seen: list[Witness] | None = None
+        self._runner = runner
+        self._work = work
+        self._task_memory = task_memory
+        self._parallel_above = parallel_above
+        self._sizes = Sizes(io_buffer_size, message_max_bytes, threads)
+        self._witnesses = witnesses
+        drawn = os.urandom(16)
+        self._hash_secret = (
+            int.from_bytes(drawn[:8], "little", signed=True),
+            int.from_bytes(drawn[8:], "little", signed=True),
+        )
+
+    def do_clean(self, cleanable: LogToClean) -> Cleaned:
+        self.why_not = self.seen = None
+        if cleanable.total_bytes <= self._parallel_above:
+            self.why_not = f"{cleanable.total_bytes} bytes are not above {self._parallel_above}"
+            return super().do_clean(cleanable)
+        work = tempfile.mkdtemp(prefix="round-", dir=self._work)
+        try:
+            try:
+                rewritten = self._rewrite(cleanable, work)
+            except (LogError, FormatError) as error:
+                self.why_not = str(error)
+                return super().do_clean(cleanable)
+            return self._swap(cleanable, rewritten, work)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    # -------------------------------------------------------------------------------- the plan
+
+    def _rewrite(self, cleanable: LogToClean, work: str) -> _Round:
+        log, start = cleanable.log, cleanable.first_dirty_offset
+        end = cleanable.first_uncleanable_offset
+        stats = CleanerStats(start_time=self._stats_clock())
+        current_time = self._clock()
+        dirty = log.segments.values(start, end)
+        if not dirty:
+            raise NotParallelError(f"{log.files.directory}: nothing is dirty")
+        clean = [
+            each for each in log.segments.values(0, end) if each.base_offset < dirty[0].base_offset
+        ]
+        paths = {each.base_offset: _path_of(log.files, each, work) for each in [*clean, *dirty]}
+        plan = _Plan(log, start, end, clean, dirty, paths, work)
+        mapped = self._map(plan)
+        end_offset = self._note_map(plan, mapped, stats)
+        before = log.segments.values(0, start)
+        horizon = before[-1].last_modified - self.config.delete_retention_ms if before else 0
+        groups = group_segments_by_size(
+            log.segments.values(0, end_offset),
+            max_size=self.config.segment_bytes,
+            max_index_size=self.config.segment_index_bytes,
+            first_uncleanable_offset=end,
+        )
+        tasks = self._group_tasks(plan, mapped, groups, end_offset - 1, horizon, current_time)
+        rewritten = self._runner.map(rewrite_group, tasks, lambda task: task.size_in_bytes)
+        return _Round(end_offset, groups, rewritten, stats)
+
+    # --------------------------------------------------------------------------------- the map
+
+    def _map(self, plan: _Plan) -> _Mapped:
+        """Scan as many dirty segments as the map may have room for; more, if it has."""
+        wanted = _MAPS_AHEAD * self.offset_map.max_desired_size
+        while True:
+            count = sum(each.base_offset - plan.start < wanted for each in plan.dirty)
+            mapped = self._map_some(plan, plan.dirty[:count])
+            if mapped is not None:
+                return mapped
+            wanted *= _MAPS_AHEAD
+
+    def _map_some(self, plan: _Plan, dirty: list[LogSegment]) -> _Mapped | None:
+        """None if more must be scanned to know."""
+        is_all = len(dirty) == len(plan.dirty)
+        most = self.offset_map.max_desired_size
+        parts = self._parts(plan, dirty)
+        span = (plan.end if is_all else plan.dirty[len(dirty)].base_offset) - plan.start
+        rows = min(span, sum(part.end - part.start for part in parts) // 16)
+        memory = rows * ROW_BYTES * _ROW_MEMORY
+        ranges = max(self._runner.parallelism, -(-memory // self._task_memory))
+        rules = Rules(plan.start, self._hash_secret, ranges, plan.work)
+        tasks = [
+            ScanTask(part, rules, state)
+            for part, state in zip(parts, self._states(plan, parts), strict=True)
+        ]
+        shuffled = self._runner.scan(tasks, ranges)
+        scanned = sorted(shuffled.scanned, key=lambda each: each.number)
+        _ensure_order(scanned)
+        cut = end = None
+        if not is_all or sum(each.rows for each in scanned) >= most:
+            counts = sum(shuffled.reduce(partial(count_range, parts=len(parts))))
+            last = last_key(counts, most)
+            if last is None and not is_all:
+                return None
+            if last is not None:
+                found = shuffled.reduce(partial(first_offsets, part=last.part))
+                limit = offset_of(last, found, parts[last.part].base_offset)
+                cut, again = self._scan_again(tasks[last.part], limit)
+                end = map_end(parts, scanned, again, plan.next_starts())
+                if end is None and not is_all:
+                    return None
+        bases = [part.base_offset for part in parts]
+        write = partial(write_superseded, bases=bases, cut=cut, work=plan.work)
+        keys = sum(shuffled.reduce(write))
+        return _Mapped(parts, scanned, cut, end, ranges, min(keys, most))
+
+    def _parts(self, plan: _Plan, dirty: list[LogSegment]) -> list[Part]:
+        numbers = itertools.count()
+        parts: list[Part] = []
+        part_bytes = max(1, self._task_memory // _PART_MEMORY)
+        for segment in [*plan.clean, *dirty]:
+            is_dirty = segment.base_offset >= plan.dirty[0].base_offset
+            dirty_from = segment.offset_index.lookup(plan.start).position if is_dirty else None
+            parts += split(
+                segment,
+                plan.paths[segment.base_offset],
+                numbers,
+                dirty_from=dirty_from,
+                part_bytes=part_bytes,
+            )
+        return parts
+
+    def _states(self, plan: _Plan, parts: list[Part]) -> list[bytes | None]:
+        """What the map knows of transactions before each part; nothing, if none was aborted."""
+        aborted = plan.log.collect_aborted_transactions(plan.start, plan.end)
+        if not aborted:
+            return [None] * len(parts)
+        transactions = CleanedTransactionMetadata()
+        transactions.add_aborted_transactions(aborted)
+        dirty = [part for part in parts if part.is_dirty]
+        traces: list[Trace] = self._runner.map(walk_part, dirty, lambda part: part.end - part.start)
+        states: list[bytes | None] = [None] * (len(parts) - len(dirty))
+        for trace in traces:
+            states.append(pickle.dumps(transactions))
+            replay(transactions, trace)
+        return states
+
+    def _scan_again(self, task: ScanTask, limit: int) -> tuple[Cut, Scanned]:
+        """The part in which the map becomes full, as if it ended there."""
+        path = Path(task.rules.work) / "cut.blocks"
+        work = Path(task.rules.work) / "cut"
+        work.mkdir(exist_ok=True)
+        rules = task.rules._replace(work=os.fspath(work))
+        limited = task._replace(rules=rules, limit=limit, mark=limit)
+        again: list[Scanned] = self._runner.map(
+            partial(_scan_to_file, path=os.fspath(path)), [limited], _size_of_scan
+        )
+        return Cut(task.part.number, os.fspath(path)), again[0]
+
+    def _note_map(self, plan: _Plan, mapped: _Mapped, stats: CleanerStats) -> int:
+        """The statistics of a map that was filled; the offset up to which it covers."""
+        stats.map_complete_time = self._stats_clock()
+        stats.buffer_utilization = mapped.keys / self.offset_map.slots
+        dirty = [part for part in mapped.parts if part.is_dirty]
+        if mapped.end is None:
+            stats.map_bytes_read = sum(part.end - part.start for part in dirty)
+            stats.map_messages_read = sum(each.messages for each in mapped.scanned)
+            return plan.end
+        refused = mapped.end.refused
+        where = mapped.parts[mapped.end.part]
+        stats.map_messages_read = refused.messages_before + sum(
+            each.messages for each in mapped.scanned if each.number < where.number
+        )
+        stats.map_bytes_read = sum(
+            part.end - part.start for part in dirty if part.base_offset < where.base_offset
+        ) + self._chunks_before(plan, where, refused.position)
+        return mapped.end.latest_offset + 1
+
+    def _chunks_before(self, plan: _Plan, where: Part, position: int) -> int:
+        """Bytes of the chunks of a segment that were read to their end before the map was full."""
+        segment = next(each for each in plan.dirty if each.base_offset == where.base_offset)
+        begin = at = segment.offset_index.lookup(plan.start).position
+        buffer = ReadBuffer(
+            self._sizes.io_buffer_size // self._sizes.threads // 2, self._sizes.message_max_bytes
+        )
+        while True:
+            chunk = buffer.read(segment.log, at, max_message_bytes=self.config.max_message_bytes)
+            if at + chunk.size_in_bytes > position:
+                return at - begin
+            at += chunk.size_in_bytes
+
+    # ------------------------------------------------------------------------------ the groups
+
+    def _group_tasks(
+        self,
+        plan: _Plan,
+        mapped: _Mapped,
+        groups: list[list[LogSegment]],
+        latest_offset: int,
+        horizon: int,
+        current_time: int,
+    ) -> list[GroupTask]:
+        transactions = CleanedTransactionMetadata()
+        last_records = last_records_of_active_producers(plan.log)
+        parts_of = {
+            base: [*parts]
+            for base, parts in itertools.groupby(mapped.parts, lambda part: part.base_offset)
+        }
+        tasks = []
+        for group in groups:
+            state = pickle.dumps(transactions)
+            sources = [
+                self._source(plan, segment, following)
+                for segment, following in itertools.zip_longest(group, group[1:])
+            ]
+            numbers = [
+                part.number for source in sources for part in parts_of.get(source.base_offset, [])
+            ]
+            for source in sources:
+                transactions.add_aborted_transactions(source.aborted)
+                for part in parts_of.get(source.base_offset, []):
+                    replay(transactions, mapped.scanned[part.number].trace)
+            tasks.append(
+                GroupTask(
+                    sources=sources,
+                    config=self.config,
+                    sizes=self._sizes,
+                    current_time=current_time,
+                    upper_bound_offset=plan.end,
+                    legacy_delete_horizon_ms=horizon,
+                    transactions=state,
+                    last_records=_within(last_records, sources),
+                    latest_offset=latest_offset,
+                    superseded=_set_paths(plan, mapped, numbers),
+                    parts=numbers,
+                    ranges=mapped.ranges,
+                    work=plan.work,
+                    witness=self._witnesses,
+                )
+            )
+        return tasks
+
+    def _source(self, plan: _Plan, segment: LogSegment, following: LogSegment | None) -> Source:
+        next_offset = segment.read_next_offset()
+        end = next_offset if following is None else following.base_offset
+        return Source(
+            path=plan.paths[segment.base_offset],
+            base_offset=segment.base_offset,
+            next_offset=next_offset,
+            size=segment.size,
+            modified_ms=segment.last_modified,
+            aborted=plan.log.collect_aborted_transactions(segment.base_offset, end),
+        )
+
+    def _swap(self, cleanable: LogToClean, done: _Round, work: str) -> Cleaned:
+        log, stats = cleanable.log, done.stats
+        for group, rewritten in zip(done.groups, done.rewritten, strict=True):
+            _add(stats, rewritten.stats)
+            swap_in(log, self._adopted(log, group[0].base_offset, work), group)
+        if self._witnesses is not None:
+            self.seen = [each.witness for each in done.rewritten if each.witness is not None]
+        stats.end_time = self._stats_clock()
+        return Cleaned(done.end_offset, stats)
+
+    def _adopted(self, log: PartitionLog, base_offset: int, work: str) -> LogSegment:
+        suffix = FileState.CLEANED.value
+        LogSegment.delete_files_if_exist(log.files, base_offset, suffix=suffix)
+        written = DiskFiles(group_path(work, base_offset))
+        for name in written.names():
+            adopt(log.files, name, written)
+        return LogSegment.open(
+            log.files,
+            base_offset,
+            self.config,
+            self._clock,
+            file_already_exists=True,
+            suffix=suffix,
+        )
+
+
+class _Round(NamedTuple):
+    """All groups rewritten, none of them swapped in."""
+
+    end_offset: int
+    groups: list[list[LogSegment]]
+    rewritten: list[Rewritten]
+    stats: CleanerStats
+
+
+def _scan_to_file(task: ScanTask, *, path: str) -> Scanned:
+    scanned, blocks = scan_part(task)
+    write_slices(Path(path), blocks)
+    return scanned
+
+
+def _size_of_scan(task: ScanTask) -> int:
+    return task.part.end - task.part.start
+
+
+def _ensure_order(scanned: Sequence[Scanned]) -> None:
+    latest = NO_OFFSET
+    for each in scanned:
+        if each.rows:
+            if each.first_offset <= latest:
+                raise NotParallelError(f"{each.trace.path}: found offsets that do not rise")
+            latest = each.last_offset
+
+
+def _set_paths(plan: _Plan, mapped: _Mapped, numbers: Sequence[int]) -> list[str]:
+    """What each scan found superseded; nothing behind a full map, and of its part only before."""
+    cut = LONG_MAX if mapped.cut is None else mapped.cut.part
+    cut_work = os.fspath(Path(plan.work) / "cut")
+    return [
+        os.fspath(superseded_path(cut_work if number == cut else plan.work, number))
+        for number in numbers
+        if number <= cut
+    ]
+
+
+def _within(
+    last_records: dict[int, LastRecord], sources: Sequence[Source]
+) -> dict[int, LastRecord]:
+    """Those that a batch of the group may be the last of."""
+    start, end = sources[0].base_offset, sources[-1].next_offset
+    return {
+        producer_id: last
+        for producer_id, last in last_records.items()
+        if last.last_data_offset is None or start <= last.last_data_offset < end
+    }
+
+
+def _add(stats: CleanerStats, more: CleanerStats) -> None:
+    counted = ("bytes_read", "messages_read", "invalid_messages_read")
+    for name in (*counted, "bytes_written", "messages_written"):
+        setattr(stats, name, getattr(stats, name) + getattr(more, name))
+
+
+def _path_of(files: Files, segment: LogSegment, work: str) -> str:
+    """Where tasks find a segment: on the disk as it is, or a copy of what only this log sees."""
+    if isinstance(files, DiskFiles):
+        return files.path(segment.name)
+    there = getattr(files, "path_on_disk", lambda _: None)(segment.name)
+    if there is not None:
+        return str(there)
+    folder = Path(work) / "sources"
+    folder.mkdir(exist_ok=True)
+    copy = folder / segment.name
+    with copy.open("wb") as target:
+        for position in range(0, segment.size, _COPY_BYTES):
+            target.write(segment.log.read_at(position, _COPY_BYTES))
+    return os.fspath(copy)
+
+
+def adopt(files: Files, name: str, written: DiskFiles) -> None:
+    """A file that a task wrote into the log's directory, by its name if that can be."""
+    modified_ms = written.modified_ms(name)
+    if isinstance(files, DiskFiles):
+        Path(written.path(name)).replace(files.path(name))
+    elif hasattr(files, "adopt"):
+        files.adopt(name, written.path(name))
+    else:
+        source, target = written.open(name, write=False), files.open(name, create=True)
+        try:
+            for position in range(0, source.size, _COPY_BYTES):
+                target.append(source.read_at(position, _COPY_BYTES))
+        finally:
+            source.close()
+            target.close()
+        files.set_modified_ms(name, modified_ms)
+
+
+_COPY_BYTES = 4 * 1024 * 1024

@@ -1,0 +1,131 @@
+"""One range of hashes over all parts of a log: which records a later part supersedes.
+
+Parts are gone through from the last to the first: a record is superseded if its key was put in a
+part already seen. What a part supersedes itself its own scan has found, so a part and key is one
+row, however often the key occurs.
+
+    count_range        of how many keys the first put lies in each part
+    first_offsets      where in one part those lie
+    write_superseded   the answer, a file a range, with a set of offsets for each part
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kafka_log.cleaner.parallel.key_index import UNKNOWN, KeyIndex, grown
+from kafka_log.cleaner.parallel.offset_set import encode_offsets
+from kafka_log.cleaner.parallel.parts import write_whole
+from kafka_log.cleaner.parallel.scan import Block
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    Int64s = npt.NDArray[np.int64]
+    Int32s = npt.NDArray[np.int32]
+    Blocks = Iterable[tuple[int, bytes]]
+
+
+class Cut(NamedTuple):
+    """Where the map was full: nothing behind is put, this part was scanned again up to there."""
+
+    part: int
+    path: str
+    """Its blocks of that second scan (write_blocks)."""
+
+
+class _Keys:
+    """Keys that were put in the parts seen so far, and where first."""
+
+    def __init__(self) -> None:
+        self.index = KeyIndex()
+        self._part = np.zeros(1, np.int32)
+        self._relative = np.zeros(1, np.int32)
+
+    def superseded(self, block: Block) -> Int32s:
+        found: Int32s = block.relative[self.index.find(block.hashes) != UNKNOWN]
+        return found
+
+    def put(self, part: int, block: Block) -> None:
+        """Parts come in falling order, so the last to put a key is the first in the log."""
+        is_put = block.first > 0
+        numbers = self.index.numbers(np.ascontiguousarray(block.hashes[is_put]))
+        self._part = grown(self._part, self.index.count)
+        self._relative = grown(self._relative, self.index.count)
+        self._part[numbers] = part
+        self._relative[numbers] = block.first[is_put] - 1
+
+    @property
+    def first_part(self) -> Int32s:
+        return self._part[: self.index.count]
+
+    @property
+    def first_relative(self) -> Int32s:
+        return self._relative[: self.index.count]
+
+
+def _from_the_last(blocks: Blocks) -> list[tuple[int, bytes]]:
+    return sorted(blocks, key=lambda block: -block[0])
+
+
+def _all_keys(blocks: Blocks) -> _Keys:
+    keys = _Keys()
+    for part, data in _from_the_last(blocks):
+        keys.put(part, Block.of(data))
+    return keys
+
+
+def count_range(_: int, blocks: Blocks, *, parts: int) -> Int64s:
+    return np.bincount(_all_keys(blocks).first_part, minlength=parts)
+
+
+def first_offsets(_: int, blocks: Blocks, *, part: int) -> Int32s:
+    """Relative to the segment's base."""
+    keys = _all_keys(block for block in blocks if block[0] <= part)
+    found: Int32s = keys.first_relative[keys.first_part == part]
+    return found
+
+
+def write_superseded(
+    number: int, blocks: Blocks, *, bases: Sequence[int], cut: Cut | None, work: str
+) -> int:
+    """How many keys there are in the range."""
+    keys = _Keys()
+    encoded = [b""] * len(bases)
+    for part, data in _from_the_last(blocks):
+        given = data
+        if cut is not None and part >= cut.part:
+            if part > cut.part:
+                continue
+            given = read_slice(Path(cut.path), number)
+        block = Block.of(given)
+        found = keys.superseded(block)
+        encoded[part] = encode_offsets(bases[part] + found.astype(np.int64))
+        keys.put(part, block)
+    write_slices(range_path(work, number), encoded)
+    return keys.index.count
+
+
+def range_path(work: str, number: int) -> Path:
+    return Path(work) / f"range-{number:06d}.superseded"
+
+
+# ------------------------------------------------------- many byte strings in one file, by number
+
+
+def write_slices(path: Path, slices: Sequence[bytes]) -> None:
+    ends = np.cumsum([0, *map(len, slices)]) + 8 * (len(slices) + 1)
+    write_whole(path, [ends.astype("<i8").tobytes(), *slices])
+
+
+def read_slice(path: Path, number: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(8 * number)
+        start, end = np.frombuffer(file.read(16), "<i8").tolist()
+        file.seek(start)
+        return file.read(end - start)

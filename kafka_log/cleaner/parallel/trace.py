@@ -1,0 +1,131 @@
+"""The transactions of a part, as much as whoever reads on behind it must know.
+
+CleanedTransactionMetadata goes through a log batch by batch. What it knows behind a part follows
+from few of them: every control batch, and of each producer the first and the last transactional
+batch between two of those (one that was aborted begins to count somewhere between, and counts to
+the end). All other batches only say how far it has come. A trace holds these, so that the parts of
+a log can be read at once, and one small replay gives each the state that it begins with.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from kafka_format.batch import HEADER_SIZE, BatchHeader, RecordBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from kafka_format.columnar.headers import BatchColumns
+    from kafka_format.log_file import AnyBatch
+    from kafka_log.cleaner.transactions import CleanedTransactionMetadata
+
+    Int64s = npt.NDArray[np.int64]
+
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+NOTHING = -1
+
+
+class Event(NamedTuple):
+    """A batch that matters, and the largest last offset of all before it in the part."""
+
+    before: int
+    raw: bytes
+    """Of a control batch all of it, of another the header."""
+
+
+class Trace(NamedTuple):
+    path: str
+    events: list[Event]
+    end: int
+    """The largest last offset of the part; -1 if it has no batch."""
+
+
+class Tracer:
+    """Told of the batches of a part in order."""
+
+    def __init__(self, path: str, read: Callable[[int, int], bytes]) -> None:
+        self._path = path
+        self.read = read
+        self._end = NOTHING
+        self._rows: list[Int64s] = []
+
+    def add(self, batches: BatchColumns) -> None:
+        last = last_offsets(batches)
+        before = np.maximum.accumulate(np.r_[self._end, last])
+        self._end = int(before[-1])
+        chosen = np.flatnonzero(kinds(batches))
+        if len(chosen):
+            self._rows.append(
+                np.stack(
+                    (
+                        batches.position[chosen],
+                        batches.size_in_bytes[chosen],
+                        batches.producer_id[chosen],
+                        (batches.attributes[chosen] & CONTROL) != 0,
+                        before[chosen],
+                    )
+                )
+            )
+
+    def trace(self) -> Trace:
+        if not self._rows:
+            return Trace(self._path, [], self._end)
+        position, size, producer, is_control, before = np.concatenate(self._rows, axis=1)
+        events = []
+        for row in np.flatnonzero(_matters(producer, is_control)).tolist():
+            length = int(size[row]) if is_control[row] else HEADER_SIZE
+            events.append(Event(int(before[row]), self.read(int(position[row]), length)))
+        return Trace(self._path, events, self._end)
+
+
+def last_offsets(batches: BatchColumns) -> Int64s:
+    """Of a legacy message its offset."""
+    last: Int64s = np.where(batches.is_legacy, batches.base_offset, batches.last_offset)
+    return last
+
+
+def kinds(batches: BatchColumns) -> Int64s:
+    """Not 0 for a batch that is transactional or control."""
+    kind: Int64s = np.where(batches.is_legacy, 0, batches.attributes & (TRANSACTIONAL | CONTROL))
+    return kind
+
+
+def _matters(producer: Int64s, is_control: Int64s) -> npt.NDArray[np.bool_]:
+    """Control batches, and the first and last batch of a producer between two of them."""
+    keep: npt.NDArray[np.bool_] = is_control.astype(np.bool_)
+    data = np.flatnonzero(~keep)
+    if not len(data):
+        return keep
+    stretch = np.cumsum(is_control)[data]
+    order = np.lexsort((data, producer[data], stretch))
+    key = np.stack((stretch[order], producer[data][order]))
+    differs = np.any(key[:, 1:] != key[:, :-1], axis=0)
+    keep[data[order[np.r_[True, differs]]]] = True
+    keep[data[order[np.r_[differs, True]]]] = True
+    return keep
+
+
+def replay(transactions: CleanedTransactionMetadata, trace: Trace) -> None:
+    """Have it know what it would, had it gone through the part. Raises FormatError."""
+    for event in trace.events:
+        pass_by(transactions, event.before)
+        raw = memoryview(event.raw)
+        batch = RecordBatch(BatchHeader.unpack(raw), trace.path, 0, raw)
+        if batch.header.is_control:
+            transactions.on_control_batch_read(batch)
+        else:
+            transactions.on_batch_read(batch)
+    pass_by(transactions, trace.end)
+
+
+def pass_by(transactions: CleanedTransactionMetadata, last_offset: int) -> None:
+    """As a batch that is of no transaction does."""
+    if last_offset > NOTHING:
+        plain: Any = SimpleNamespace(header=SimpleNamespace(last_offset=last_offset))
+        transactions.on_batch_read(cast("AnyBatch", plain))
