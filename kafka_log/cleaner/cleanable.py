@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_log.log import PartitionLog
+    from kafka_log.segment import LogSegment
 
 _LONG_MAX = 2**63 - 1
 
@@ -74,15 +75,16 @@ def cleanable_offsets(
         first_dirty = start
     uncleanable = min(log.last_stable_offset, log.active_segment.base_offset)
     if log.config.min_compaction_lag_ms > 0:
-        young = _first_young_segment(log, first_dirty, now_ms - log.config.min_compaction_lag_ms)
-        uncleanable = uncleanable if young is None else min(uncleanable, young)
+        young = first_young_segment(log, first_dirty, now_ms - log.config.min_compaction_lag_ms)
+        uncleanable = uncleanable if young is None else min(uncleanable, young.base_offset)
     return OffsetsToClean(first_dirty, max(first_dirty, uncleanable), is_invalid)
 
 
-def _first_young_segment(log: PartitionLog, first_dirty: int, horizon_ms: int) -> int | None:
+def first_young_segment(log: PartitionLog, first_dirty: int, horizon_ms: int) -> LogSegment | None:
+    """The first dirty one, but for the active, with a record of a later time than that."""
     for segment in log.segments.non_active_log_segments_from(first_dirty):
         if segment.largest_timestamp() > horizon_ms:
-            return segment.base_offset
+            return segment
     return None
 
 

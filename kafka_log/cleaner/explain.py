@@ -1,0 +1,567 @@
+"""Why each record stays or goes: a witness of the cleaner that makes rows of what it sees.
+
+    explain(log, checkpoint, sink, make_cleaner=…, now_ms=…)
+
+A row is a record, or a batch where there is something to say of the batch itself: it was dropped
+whole, or has no records. Rows are columns, some thousand at a time, handed to `sink`; nothing is
+held back. All that a round does not come to has rows too, with what keeps the cleaner from it.
+
+    removed rows of all rounds + kept rows of the last = every record that was there
+
+Of the records that a round came to (`Rule.is_judged`), those kept are its `messages_written`, those
+by NO_KEY its `invalid_messages_read`, and all but what was dropped with its batch, unread, its
+`messages_read`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+
+from kafka_format.batch import RecordBatch
+from kafka_format.columnar.records import RecordScan
+from kafka_format.control import ControlRecordType, decode_control_key
+from kafka_format.errors import FormatError
+from kafka_format.record import wrap_int64
+from kafka_log.cleaner.cleanable import cleanable_offsets, first_young_segment, log_to_clean
+from kafka_log.cleaner.rules import RULES, Rule
+from kafka_log.cleaner.verdict import BatchRetention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import BinaryIO
+
+    import numpy.typing as npt
+
+    from kafka_format.columnar.headers import BatchColumns
+    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.log_file import AnyBatch
+    from kafka_format.record import Record
+    from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+    from kafka_log.cleaner.columnar import Piece
+    from kafka_log.cleaner.verdict import BatchVerdict
+    from kafka_log.cleaner.witness import Witness
+    from kafka_log.log import PartitionLog
+    from kafka_log.segment import LogSegment
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+    Uint8s = npt.NDArray[np.uint8]
+
+NONE = -1
+_HORIZON, _CONTROL = 0x40, 0x20
+_ENOUGH_ROWS = 4096
+_IS_KEPT = np.array([rule.is_kept for rule in RULES])
+_MARKERS = (ControlRecordType.COMMIT, ControlRecordType.ABORT)
+
+
+class Held(NamedTuple):
+    """What keeps the cleaner from a part of the log."""
+
+    rule: Rule
+    until_ms: int = NONE
+    """When that ends; -1 if no clock ends it."""
+    producer_id: int = NONE
+    """Whose open transaction it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Rows of one segment, a column each, good until the sink returns. -1 is null."""
+
+    round_number: int
+    """From 1 on."""
+    segment: int
+    """Base offset of the segment that was read."""
+    held: Held | None
+    """Of rows that no round came to."""
+    rule: Uint8s
+    """Place in RULES."""
+    offset: Int64s
+    """-1 of a row that is a batch's."""
+    base_offset: Int64s
+    last_offset: Int64s
+    """Of the batch, as base_offset."""
+    position: Int64s
+    timestamp: Int64s
+    producer_id: Int64s
+    record_count: Int64s
+    """Of a batch's row: how many it had."""
+    is_tombstone: Bools
+    superseded_by: Int64s
+    delete_horizon: Int64s
+    """Of tombstones and markers: as stored, or as this round sets it."""
+    marker_offset: Int64s
+    key_position: Int64s
+    key_length: npt.NDArray[np.int32]
+    data: Uint8s
+    """Where keys lie."""
+
+    def __len__(self) -> int:
+        return len(self.rule)
+
+    @property
+    def is_kept(self) -> Bools:
+        kept: Bools = _IS_KEPT[self.rule]
+        return kept
+
+    @property
+    def is_record(self) -> Bools:
+        return self.offset >= 0
+
+    def key(self, row: int) -> bytes | None:
+        start, length = int(self.key_position[row]), int(self.key_length[row])
+        return None if length < 0 else self.data[start : start + length].tobytes()
+
+
+class _Rows:
+    """Rows of what is judged one by one, until they are enough for columns."""
+
+    def __init__(self) -> None:
+        self._numbers: list[tuple[int, ...]] = []
+        self._keys = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(
+        self,
+        rule: Rule,
+        batch: AnyBatch,
+        record: Record | None,
+        *,
+        record_count: int = NONE,
+        superseded_by: int = NONE,
+        delete_horizon: int | None = None,
+        marker_offset: int = NONE,
+    ) -> None:
+        header = batch.header
+        modern = batch.header if isinstance(batch, RecordBatch) else None
+        key = None if record is None else record.key
+        self._numbers.append(
+            (
+                rule.code,
+                NONE if record is None else record.offset,
+                header.last_offset if modern is None else modern.base_offset,
+                header.last_offset,
+                batch.position,
+                header.max_timestamp if record is None else record.timestamp,
+                NONE if modern is None else modern.producer_id,
+                record_count,
+                int(record is not None and record.value is None),
+                superseded_by,
+                NONE if delete_horizon is None else delete_horizon,
+                marker_offset,
+                len(self._keys),
+                NONE if key is None else len(key),
+            )
+        )
+        self._keys += key or b""
+
+    def take(self, round_number: int, segment: int, held: Held | None) -> Explained:
+        columns = np.array(self._numbers, np.int64).T
+        data = np.frombuffer(bytes(self._keys), np.uint8)
+        self._numbers, self._keys = [], bytearray()
+        rest = (columns[0].astype(np.uint8), *columns[1:8], columns[8].astype(np.bool_))
+        keys = (columns[12], columns[13].astype(np.int32), data)
+        return Explained(*(round_number, segment, held, *rest, *columns[9:12], *keys))
+
+
+class Explainer:
+    """A Witness. One for all rounds of a log; `begin` before each."""
+
+    def __init__(self, sink: Callable[[Explained], None]) -> None:
+        self._sink = sink
+        self._rows = _Rows()
+        self._round = 0
+        self._segment = NONE
+        self._cleaner: Cleaner
+        self._upper_bound_offset = NONE
+        self._new_horizon = NONE
+        self._aborted: dict[int, tuple[list[int], list[int]]] = {}
+
+    def begin(self, cleaner: Cleaner, cleanable: LogToClean, now_ms: int) -> None:
+        log = cleanable.log
+        self._round += 1
+        self._cleaner = cleaner
+        self._upper_bound_offset = cleanable.first_uncleanable_offset
+        self._new_horizon = wrap_int64(now_ms + cleaner.config.delete_retention_ms)
+        ranges = defaultdict(list)
+        for txn in log.collect_aborted_transactions(log.log_start_offset, log.log_end_offset):
+            ranges[txn.producer_id].append((txn.first_offset, txn.last_offset))
+        self._aborted = {
+            producer_id: ([each[0] for each in sorted(some)], [each[1] for each in sorted(some)])
+            for producer_id, some in ranges.items()
+        }
+
+    def finish(self) -> None:
+        """Hand on what waits."""
+        if len(self._rows):
+            self._sink(self._rows.take(self._round, self._segment, None))
+
+    # --------------------------------------------------------------------- what a cleaner tells
+
+    def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
+        del group_base_offset
+        self.finish()
+        self._segment = segment.base_offset
+
+    def on_piece(
+        self,
+        piece: Piece,
+        verdicts: list[BatchVerdict],
+        is_kept: Uint8s,
+        latest_of: Int64s,
+        retains_deletes: Uint8s,
+    ) -> None:
+        by_rows = piece.by_rows
+        discards = np.fromiter((each.discards_records for each in verdicts), np.bool_)
+        rows = self._judged_rows(piece, discards, latest_of, retains_deletes)
+        of = piece.records.batch
+        kept = (is_kept != 0) & ~discards[of]
+        mine = ~by_rows[of]
+        assert np.array_equal(rows.is_kept[mine], kept[mine])  # told is what was done
+        if len(rows):
+            self._sink(rows if mine.all() else _some(rows, np.flatnonzero(mine)))
+        left = np.bincount(of[kept], minlength=len(verdicts))
+        for i in np.flatnonzero((left == 0) & ~by_rows).tolist():
+            records = int(piece.edges[i + 1] - piece.edges[i])
+            self._add_batch(piece.batches[i], verdicts[i], records)
+
+    def on_batch(
+        self,
+        batch: AnyBatch,
+        verdict: BatchVerdict,
+        records: Sequence[Record],
+        kept: Sequence[Record],
+    ) -> None:
+        if verdict.retention is BatchRetention.DELETE:
+            try:
+                records = batch.records()
+            except FormatError:
+                records = ()  # the cleaner did not look at them either
+        stays = {id(record) for record in kept}
+        is_control = isinstance(batch, RecordBatch) and batch.header.is_control
+        for record in records:
+            if is_control:
+                self._add_control(batch, verdict, record)
+            else:
+                self._add_record(batch, verdict, record, is_kept=id(record) in stays)
+        if not kept:
+            self._add_batch(batch, verdict, len(records))
+        if len(self._rows) >= _ENOUGH_ROWS:
+            self.finish()
+
+    # -------------------------------------------------------------------------------- by columns
+
+    def _judged_rows(
+        self, piece: Piece, discards: Bools, latest_of: Int64s, retains_deletes: Uint8s
+    ) -> Explained:
+        records, batches = piece.records, piece.records.batches
+        of, offset = records.batch, records.offset
+        is_tombstone = records.value_length < 0
+        horizon = _horizons(batches)[of]
+        is_superseded = latest_of > offset
+        rule = np.select(
+            [
+                discards[of],
+                offset > self._cleaner.offset_map.latest_offset,
+                records.key_length < 0,
+                is_superseded & is_tombstone,
+                is_superseded,
+                is_tombstone & (retains_deletes[of] == 0),
+                is_tombstone & (horizon == NONE),
+                is_tombstone,
+                latest_of < 0,
+            ],
+            [
+                Rule.ABORTED.code,
+                Rule.AFTER_MAP.code,
+                Rule.NO_KEY.code,
+                Rule.TOMBSTONE_SUPERSEDED.code,
+                Rule.SUPERSEDED.code,
+                Rule.TOMBSTONE_PAST_HORIZON.code,
+                Rule.TOMBSTONE_GETS_HORIZON.code,
+                Rule.TOMBSTONE_IN_HORIZON.code,
+                Rule.KEY_NOT_DIRTY.code,
+            ],
+            Rule.LATEST.code,
+        ).astype(np.uint8)
+        superseding = (rule == Rule.SUPERSEDED.code) | (rule == Rule.TOMBSTONE_SUPERSEDED.code)
+        set_now = is_tombstone & (horizon == NONE) & _IS_KEPT[rule]
+        markers = np.full(len(batches), NONE, np.int64)
+        for i in np.flatnonzero(discards).tolist():
+            markers[i] = self._marker_of(piece.batches[i])
+        return _columns(
+            self._round,
+            self._segment,
+            None,
+            records,
+            piece.batches[0].position if piece.batches else 0,
+            rule,
+            superseded_by=np.where(superseding, latest_of, NONE),
+            delete_horizon=np.where(
+                is_tombstone, np.where(set_now, self._new_horizon, horizon), NONE
+            ),
+            marker_offset=markers[of],
+        )
+
+    # ---------------------------------------------------------------------------------- by rows
+
+    def _add_record(
+        self, batch: AnyBatch, verdict: BatchVerdict, record: Record, *, is_kept: bool
+    ) -> None:
+        horizon = batch.header.delete_horizon_ms if isinstance(batch, RecordBatch) else None
+        latest = NONE if record.key is None else self._cleaner.offset_map.get(record.key)
+        rule = self._rule_of(batch, verdict, record, latest, is_kept=is_kept)
+        assert rule.is_kept == is_kept  # told is what was done
+        is_superseded = rule in (Rule.SUPERSEDED, Rule.TOMBSTONE_SUPERSEDED)
+        if horizon is None and is_kept:
+            horizon = self._new_horizon
+        self._rows.add(
+            rule,
+            batch,
+            record,
+            superseded_by=latest if is_superseded else NONE,
+            delete_horizon=horizon if record.value is None else None,
+            marker_offset=self._marker_of(batch) if rule is Rule.ABORTED else NONE,
+        )
+
+    def _rule_of(
+        self, batch: AnyBatch, verdict: BatchVerdict, record: Record, latest: int, *, is_kept: bool
+    ) -> Rule:
+        is_tombstone = record.value is None
+        if verdict.discards_records:
+            return Rule.ABORTED
+        if record.offset > self._cleaner.offset_map.latest_offset:
+            return Rule.AFTER_MAP
+        if record.key is None:
+            return Rule.NO_KEY
+        if latest > record.offset:
+            return Rule.TOMBSTONE_SUPERSEDED if is_tombstone else Rule.SUPERSEDED
+        if not is_tombstone:
+            return Rule.KEY_NOT_DIRTY if latest < 0 else Rule.LATEST
+        if not isinstance(batch, RecordBatch):
+            return Rule.TOMBSTONE_GETS_HORIZON if is_kept else Rule.TOMBSTONE_OF_OLD_SEGMENT
+        if batch.header.delete_horizon_ms is None:
+            return Rule.TOMBSTONE_GETS_HORIZON
+        return Rule.TOMBSTONE_IN_HORIZON if is_kept else Rule.TOMBSTONE_PAST_HORIZON
+
+    def _add_control(self, batch: AnyBatch, verdict: BatchVerdict, record: Record) -> None:
+        assert isinstance(batch, RecordBatch)
+        horizon = batch.header.delete_horizon_ms
+        if verdict.discards_records:
+            rule = Rule.MARKER_PAST_HORIZON
+        elif verdict.is_marker_of_empty_transaction:
+            rule = Rule.MARKER_GETS_HORIZON if horizon is None else Rule.MARKER_IN_HORIZON
+            horizon = self._new_horizon if horizon is None else horizon
+        else:
+            is_marker = decode_control_key(record.key).type in _MARKERS
+            rule = Rule.MARKER_KEPT if is_marker else Rule.CONTROL_KEPT
+        self._rows.add(rule, batch, record, delete_horizon=horizon)
+
+    def _add_batch(self, batch: AnyBatch, verdict: BatchVerdict, records: int) -> None:
+        """A row for a batch of which no record stays, where that is not said by their rows."""
+        if verdict.retention is BatchRetention.RETAIN_EMPTY:
+            is_end = batch.header.next_offset == self._upper_bound_offset
+            rule = (
+                Rule.EMPTY_BATCH_KEPT_END_OF_ROUND
+                if is_end
+                else Rule.EMPTY_BATCH_KEPT_LAST_OF_PRODUCER
+            )
+        elif not records:
+            rule = Rule.EMPTY_BATCH_REMOVED
+        elif verdict.retention is BatchRetention.DELETE:
+            rule = Rule.BATCH_DROPPED
+        else:
+            return
+        self._rows.add(rule, batch, None, record_count=records)
+
+    def _marker_of(self, batch: AnyBatch) -> int:
+        if not isinstance(batch, RecordBatch):
+            return NONE
+        firsts, lasts = self._aborted.get(batch.header.producer_id, ((), ()))
+        at = bisect_right(firsts, batch.header.last_offset) - 1
+        return lasts[at] if at >= 0 else NONE
+
+    # ------------------------------------------------------------------- what was not come to
+
+    def add_rest(self, segment: LogSegment, held: Held) -> None:
+        """All of a segment that no round came to."""
+        self.finish()
+        source = cast("BinaryIO", segment.log.reader())
+        for records in RecordScan(source, path=segment.log.path, end=segment.size, verify=False):
+            rule = np.full(len(records), held.rule.code, np.uint8)
+            none = np.full(len(records), NONE, np.int64)
+            is_tombstone = records.value_length < 0
+            horizon = np.where(is_tombstone, _horizons(records.batches)[records.batch], NONE)
+            if len(records):
+                self._sink(
+                    _columns(
+                        self._round,
+                        segment.base_offset,
+                        held,
+                        records,
+                        int(records.batches.position[0]),
+                        rule,
+                        superseded_by=none,
+                        delete_horizon=horizon,
+                        marker_offset=none,
+                    )
+                )
+            self._add_rest_of_batches(records, segment, held)
+
+    def _add_rest_of_batches(self, records: RecordColumns, segment: LogSegment, held: Held) -> None:
+        batches = records.batches
+        counts = np.bincount(records.batch, minlength=len(batches))
+        empty = np.flatnonzero(counts == 0)
+        if not len(empty):
+            return
+        none = np.full(len(empty), NONE, np.int64)
+        self._sink(
+            Explained(
+                self._round,
+                segment.base_offset,
+                held,
+                np.full(len(empty), held.rule.code, np.uint8),
+                none,
+                batches.base_offset[empty],
+                batches.last_offset[empty],
+                batches.position[empty],
+                batches.max_timestamp[empty],
+                batches.producer_id[empty],
+                np.maximum(batches.record_count[empty], 0),
+                np.zeros(len(empty), np.bool_),
+                none,
+                none,
+                none,
+                none,
+                none.astype(np.int32),
+                np.empty(0, np.uint8),
+            )
+        )
+
+
+def _horizons(batches: BatchColumns) -> Int64s:
+    has_horizon = (batches.attributes & _HORIZON != 0) & ~batches.is_legacy
+    return np.where(has_horizon, batches.base_timestamp, NONE)
+
+
+def _columns(
+    round_number: int,
+    segment: int,
+    held: Held | None,
+    records: RecordColumns,
+    first_position: int,
+    rule: Uint8s,
+    *,
+    superseded_by: Int64s,
+    delete_horizon: Int64s,
+    marker_offset: Int64s,
+) -> Explained:
+    """`first_position` is where the first batch lies: columns may count from a chunk's start."""
+    batches, of = records.batches, records.batch
+    shift = first_position - int(batches.position[0]) if len(batches) else 0
+    is_control = (batches.attributes & _CONTROL != 0) & ~batches.is_legacy
+    return Explained(
+        round_number,
+        segment,
+        held,
+        rule,
+        records.offset,
+        batches.base_offset[of],
+        batches.last_offset[of],
+        batches.position[of] + shift,
+        records.timestamp,
+        np.where(batches.is_legacy, NONE, batches.producer_id)[of],
+        np.full(len(rule), NONE, np.int64),
+        (records.value_length < 0) & ~is_control[of],
+        superseded_by,
+        delete_horizon,
+        marker_offset,
+        records.key_position,
+        records.key_length,
+        records.data,
+    )
+
+
+def _some(rows: Explained, which: npt.NDArray[np.intp]) -> Explained:
+    """Those rows alone; `data` is where it was."""
+    fixed = {"round_number", "segment", "held", "data"}
+    columns = [each.name for each in fields(rows) if each.name not in fixed]
+    chosen: Any = {name: getattr(rows, name)[which] for name in columns}
+    return replace(rows, **chosen)
+
+
+# ------------------------------------------------------------------------------------ a whole log
+
+
+def explain(
+    log: PartitionLog,
+    last_clean_offset: int | None,
+    sink: Callable[[Explained], None],
+    *,
+    make_cleaner: Callable[[Witness], Cleaner],
+    now_ms: int,
+    rounds: int = 1,
+) -> list[Cleaned]:
+    """Clean a log and tell why. On an overlay nothing is written: it is a dry run that talks.
+
+    As many rounds as asked for, as long as something is dirty, however little; what each of them
+    read and wrote. The last one ends with rows for all that it did not come to.
+    """
+    explainer = Explainer(sink)
+    cleaner = make_cleaner(explainer)
+    done: list[Cleaned] = []
+    end_offset = 0
+    while True:
+        offsets = cleanable_offsets(log, last_clean_offset, now_ms)
+        cleanable = log_to_clean(
+            log, offsets.first_dirty_offset, offsets.first_uncleanable_dirty_offset
+        )
+        is_dirty = offsets.first_dirty_offset < cleanable.first_uncleanable_offset
+        if len(done) == rounds or (done and not is_dirty):
+            break
+        explainer.begin(cleaner, cleanable, now_ms)
+        if not is_dirty:
+            break
+        done.append(cleaner.do_clean(cleanable))
+        explainer.finish()
+        last_clean_offset = end_offset = done[-1].next_dirty_offset
+    for segment in log.log_segments:
+        if segment.base_offset >= end_offset:
+            explainer.add_rest(segment, held(log, cleanable, segment, now_ms, is_first=not done))
+    return done
+
+
+def held(
+    log: PartitionLog, cleanable: LogToClean, segment: LogSegment, now_ms: int, *, is_first: bool
+) -> Held:
+    """Why no round came to a segment."""
+    if segment.base_offset >= log.active_segment.base_offset:
+        return Held(Rule.NOT_CLEANABLE_ACTIVE_SEGMENT)
+    if segment.base_offset < cleanable.first_uncleanable_offset:
+        return Held(Rule.NOT_DIRTY if is_first else Rule.NOT_REACHED)
+    return limit(log, cleanable.first_dirty_offset, now_ms)
+
+
+def limit(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Held:
+    """What holds the first uncleanable offset where it is."""
+    stable, active = log.last_stable_offset, log.active_segment.base_offset
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        young = first_young_segment(log, first_dirty_offset, now_ms - lag_ms)
+        if young is not None and young.base_offset <= min(stable, active):
+            until_ms = young.largest_timestamp() + lag_ms
+            return Held(Rule.NOT_CLEANABLE_COMPACTION_LAG, until_ms)
+    if stable >= active:
+        return Held(Rule.NOT_CLEANABLE_ACTIVE_SEGMENT)
+    for txn in log.producer_state_manager.ongoing_txns:
+        if txn.first_offset == stable:
+            return Held(Rule.NOT_CLEANABLE_OPEN_TRANSACTION, producer_id=txn.producer_id)
+    return Held(Rule.NOT_CLEANABLE_HIGH_WATERMARK)

@@ -1,0 +1,182 @@
+"""What is told to stay is what lies in the log that Kafka's own Cleaner left."""
+
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_format.batch import RecordBatch
+from kafka_format.errors import FormatError
+from kafka_format.log_file import LogFile
+from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+from kafka_log.cleaner.explain import Explained, explain
+from kafka_log.cleaner.rules import RULES, Rule
+from kafka_log.disk.files import DiskFiles
+from tests.kafka_log.cleaner.cleaning import Case, lived_cases, planned_case
+from tests.kafka_log.compare import scratch
+from tests.kafka_log.driver import Session
+from tests.oracle.client import Oracle
+
+_COUNTED = ("messages_read", "messages_written", "invalid_messages_read")
+
+
+class Told:
+    """Rows of one pass, as plain values."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[int, Rule]] = []
+        self.batches: list[tuple[int, Rule, int]] = []
+
+    def __call__(self, rows: Explained) -> None:
+        for i in range(len(rows)):
+            rule = RULES[rows.rule[i]]
+            if rows.is_record[i]:
+                self.records.append((int(rows.offset[i]), rule))
+            else:
+                self.batches.append((int(rows.last_offset[i]), rule, int(rows.record_count[i])))
+
+    @property
+    def rules(self) -> Counter[Rule]:
+        return Counter([row[1] for row in (*self.records, *self.batches)])
+
+    @property
+    def kept(self) -> list[int]:
+        return sorted(offset for offset, rule in self.records if rule.is_kept)
+
+    @property
+    def kept_batches(self) -> list[int]:
+        return sorted(last for last, rule, _ in self.batches if rule.is_kept)
+
+    def sums(self) -> dict[str, int]:
+        judged = [rule for _, rule in self.records if rule.is_judged]
+        unread = sum(count for _, rule, count in self.batches if rule is Rule.BATCH_DROPPED)
+        return {
+            "messages_read": len(judged) - unread,
+            "messages_written": sum(rule.is_kept for rule in judged),
+            "invalid_messages_read": self.rules[Rule.NO_KEY],
+        }
+
+
+def run_case(case: Case, directory: Path, theirs: Mapping[str, Any]) -> list[Told]:
+    """All passes of a case, explained; the sums of each are Kafka's own."""
+    arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
+    session = Session(DiskFiles(directory), arguments)
+    if session.log.log_end_offset >= 0:
+        session.log.update_high_watermark(session.log.log_end_offset)
+    checkpoint, found = arguments.get("checkpoint"), []
+    for one, expected in zip(case.passes, theirs["passes"], strict=True):
+        for step in one.get("steps", ()):
+            session.try_step(step)
+        session.clock.now_ms = one["time"]
+        checkpoint = one.get("checkpoint", checkpoint)
+        if "error" in expected:
+            return found  # that ours fails there too is for test_cleaner_oracle.py
+        if "stats" not in expected:
+            continue  # not dirty enough to be asked for
+        told = Told()
+        done = pass_of(session, case, one, checkpoint, told)
+        checkpoint = expected["next_dirty_offset"]
+        if done:
+            assert done[0].next_dirty_offset == checkpoint, case.name
+            sums = {name: expected["stats"][name] for name in _COUNTED}
+            assert told.sums() == sums, case.name
+        found.append(told)
+    session.close(case.arguments["close"])
+    return found
+
+
+def pass_of(
+    session: Session, case: Case, one: Mapping[str, Any], checkpoint: int | None, told: Told
+) -> list[Cleaned]:
+    return explain(
+        session.log,
+        checkpoint,
+        told,
+        make_cleaner=lambda witness: Cleaner(
+            session.log.config,
+            session.clock,
+            dedupe_buffer_size=one["dedupe_buffer_size"],
+            io_buffer_size=one["io_buffer_size"],
+            keys=case.keys,
+            columnar=one["columnar"],
+            witness=witness,
+        ),
+        now_ms=one["time"],
+    )
+
+
+def left_by_kafka(directory: Path) -> tuple[list[int], list[int]] | None:
+    """Offsets of all records, and last offsets of the batches without any; None of damage."""
+    try:
+        return _left(directory)
+    except FormatError:
+        return None
+
+
+def _left(directory: Path) -> tuple[list[int], list[int]]:
+    records: list[int] = []
+    empty: list[int] = []
+    for path in sorted(directory.glob("*.log")):
+        for batch in LogFile(path.read_bytes()).batches():
+            found = [record.offset for record in batch.records()]
+            records += found
+            if not found:
+                assert isinstance(batch, RecordBatch)
+                empty.append(batch.header.last_offset)
+    return sorted(records), sorted(empty)
+
+
+def check(oracle: Oracle, folder: Path, cases: list[Case]) -> Counter[Rule]:
+    (folder / "kafka").mkdir()
+    kafkas = [folder / "kafka" / case.source.name for case in cases]
+    runs = [
+        dict(case.arguments) | {"path": path, "copy_from": case.source, "passes": case.passes}
+        for case, path in zip(cases, kafkas, strict=True)
+    ]
+    rules: Counter[Rule] = Counter()
+    results = oracle.call("clean_logs", runs=runs, timeout=600)
+    for case, kafka, theirs in zip(cases, kafkas, results, strict=True):
+        if "error" in theirs:
+            continue  # a directory that does not load
+        ours = folder / "ours" / case.source.name
+        shutil.copytree(case.source, ours)
+        before = left_by_kafka(case.source)
+        told = run_case(case, ours, theirs)
+        for each in told:
+            rules += each.rules
+        if before is None or len(told) < len(case.passes):
+            continue
+        assert (told[-1].kept, told[-1].kept_batches) == left_by_kafka(kafka), case.name
+        if len(told) == 1:
+            assert sorted(row[0] for row in told[0].records) == before[0], (
+                case.name
+            )  # every record has a row
+            assert {row[0] for row in told[0].batches} >= set(before[1]), case.name
+    return rules
+
+
+def test_kept_rows_are_what_kafkas_cleaner_left_and_sums_are_its_statistics(
+    oracle: Oracle,
+) -> None:
+    with scratch() as folder:
+        rules = check(oracle, folder, [planned_case(oracle, folder, seed) for seed in range(16)])
+        assert len(rules) >= 15
+
+
+def test_rows_are_right_of_logs_that_live_on_between_passes(oracle: Oracle) -> None:
+    with scratch() as folder:
+        rules = check(oracle, folder, lived_cases(oracle, folder, range(24)))
+        assert len(rules) >= 15
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(1, 25))
+def test_kept_rows_are_what_kafkas_cleaner_left_in_hundreds(oracle: Oracle, block: int) -> None:
+    with scratch() as folder:
+        seeds = range(block * 40, (block + 1) * 40)
+        check(oracle, folder, [planned_case(oracle, folder, seed) for seed in seeds])
+    with scratch() as folder:
+        check(oracle, folder, lived_cases(oracle, folder, seeds))
