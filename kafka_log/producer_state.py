@@ -9,9 +9,8 @@
 The first unstable offset is the first one of `ongoing` or `unreplicated`. A snapshot keeps of each
 producer the last batch alone; transactions that are merely unreplicated are not in it.
 
-Mirrors ProducerStateManager of 4.3.1. Its files are handled in producer_snapshots.py, replay over
-columns in producer_replay.py, one producer's appends in producer_append.py, and what an append may
-do in producer_validation.py.
+Mirrors ProducerStateManager of 4.3.1. In producers/: its files (snapshots.py), replay over columns
+(replay.py), one producer's appends (append.py), and what an append may do (validation.py).
 """
 
 from __future__ import annotations
@@ -72,8 +71,15 @@ class ProducerStateManager:
     """The producers of one partition."""
 
     def __init__(
-        self, files: Files, config: LogConfig, clock: Clock, *, topic_partition: str = ""
+        self,
+        files: Files,
+        config: LogConfig,
+        clock: Clock,
+        *,
+        topic_partition: str = "",
+        snapshots: ProducerSnapshots | None = None,
     ) -> None:
+        """`snapshots`: those of the directory, if it was listed already."""
         self.topic_partition = topic_partition
         self.config = config
         self._clock = clock
@@ -84,7 +90,7 @@ class ProducerStateManager:
         self._oldest_txn_last_timestamp = -1
         self._map_end_offset = 0
         self._last_snap_offset = 0
-        self._snapshots = ProducerSnapshots(files)
+        self._snapshots = ProducerSnapshots(files) if snapshots is None else snapshots
 
     def __repr__(self) -> str:
         return (
@@ -336,16 +342,21 @@ class ProducerStateManager:
 
     # ------------------------------------------------------------------------- truncation
 
-    def truncate_and_reload(self, log_start_offset: int, log_end_offset: int, now_ms: int) -> None:
-        """Keep the snapshots in between, and load the latest unless the map ends there already."""
-        for snapshot in self.snapshots:
-            if snapshot.offset > log_end_offset or snapshot.offset <= log_start_offset:
-                self._snapshots.delete(snapshot.offset)
+    def truncate_and_reload(
+        self, log_start_offset: int, log_end_offset: int, now_ms: int
+    ) -> list[SnapshotFile]:
+        """Keep the snapshots in between, and load the latest unless the map ends there already.
+
+        Which snapshots went, by offset: those that are outside, and those that do not read.
+        """
+        outside = self._snapshots.outside(log_start_offset, log_end_offset)
+        for snapshot in outside:
+            self._snapshots.delete(snapshot.offset)
         if log_end_offset == self._map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
-            return
+            return outside
         self._clear()
-        self._load_from_snapshot(log_start_offset, now_ms)
+        return sorted(outside + self._load_from_snapshot(log_start_offset, now_ms))
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self._clear()
@@ -364,21 +375,24 @@ class ProducerStateManager:
         self._unreplicated.clear()
         self._update_oldest_txn_timestamp()
 
-    def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> None:
-        """The latest that reads; one that does not is deleted, and the next lower is tried."""
-        for offset, name in reversed(self.snapshots):
+    def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> list[SnapshotFile]:
+        """The latest that reads; those that do not are deleted, which is the answer."""
+        unreadable = []
+        while (snapshot := self._snapshots.latest) is not None:
             try:
-                entries = read_snapshot(self._snapshots.files, name)
+                entries = read_snapshot(self._snapshots.files, snapshot.name)
             except FormatError:
-                self._snapshots.delete(offset)
+                self._snapshots.delete(snapshot.offset)
+                unreadable.append(snapshot)
                 continue
             for entry in entries:
                 if not self._is_expired(entry, now_ms):
                     self.load_producer_entry(entry)
-            self._last_snap_offset = self._map_end_offset = offset
+            self._last_snap_offset = self._map_end_offset = snapshot.offset
             self._update_oldest_txn_timestamp()
-            return
+            return unreadable
         self._last_snap_offset = self._map_end_offset = log_start_offset
+        return unreadable
 
     def load_producer_entry(self, entry: ProducerStateEntry) -> None:
         self._producers[entry.producer_id] = entry

@@ -29,6 +29,7 @@ from kafka_log.loading.left_overs import LeftOvers, offset_of
 from kafka_log.loading.rebuild_state import rebuild_producer_state, take_snapshot, told_snapshots
 from kafka_log.names import DirectoryKind, FileKind, FileState, segment_file_name
 from kafka_log.producer_state import ProducerStateManager
+from kafka_log.producers.snapshots import ProducerSnapshots
 from kafka_log.segment import LogSegment
 from kafka_log.segment_files import (
     delete_producer_snapshots,
@@ -98,6 +99,8 @@ class LogLoader:
         self._recovery_point_checkpoint = recovery_point_checkpoint
         self._leader_epoch_cache = leader_epoch_cache
         self._producer_state_manager = producer_state_manager
+        self._snapshots: ProducerSnapshots | None = None
+        """Of the managers that segments are recovered with; None where others changed the files."""
         self.journal = Journal() if journal is None else journal
 
     def load(self) -> LoadedLogOffsets:
@@ -194,6 +197,7 @@ class LogLoader:
             self._producer_state_manager.config,
             self._clock,
             topic_partition=self._producer_state_manager.topic_partition,
+            snapshots=self._snapshots_as_listed_anew(),
         )
         rebuild_producer_state(
             producer_state_manager,
@@ -220,6 +224,12 @@ class LogLoader:
         if truncated:
             self._tell_cut(segment, size)
         return truncated
+
+    def _snapshots_as_listed_anew(self) -> ProducerSnapshots:
+        """What Kafka lists for each segment that it recovers: one listing serves many segments."""
+        if self._snapshots is None or not self._snapshots.is_as_listed_anew:
+            self._snapshots = ProducerSnapshots(self._files)
+        return self._snapshots
 
     # ------------------------------------------------------------------ pass 5: recovery
 
@@ -272,6 +282,7 @@ class LogLoader:
         self.journal.add(FileKind.LEADER_EPOCH_CHECKPOINT.value, Action.WRITE, why)
         with told_snapshots(self._producer_state_manager, self.journal, why):
             self._producer_state_manager.truncate_fully_and_start_at(start)
+        self._snapshots = None
         return None
 
     def _remove_and_delete_segments(
@@ -293,6 +304,7 @@ class LogLoader:
         manager = self._producer_state_manager
         before = manager.snapshots
         delete_producer_snapshots(self._files, segments, manager, self._config, self._scheduler)
+        self._snapshots = None
         after = set(manager.snapshots)
         for snapshot in before:
             if snapshot not in after:

@@ -52,12 +52,9 @@ def rebuild_producer_state(
             take_snapshot(manager, journal, why)
         return
     is_empty_before = manager.is_empty and manager.map_end_offset >= last_offset
-    with told_snapshots(
-        manager,
-        journal,
-        f"not above the log start {log_start_offset}, beyond offset {last_offset}, or corrupt",
-    ):
-        manager.truncate_and_reload(log_start_offset, last_offset, clock())
+    why = f"not above the log start {log_start_offset}, beyond offset {last_offset}, or corrupt"
+    for snapshot in manager.truncate_and_reload(log_start_offset, last_offset, clock()):
+        journal.add(snapshot.name, Action.DELETE, why)
     if last_offset > manager.map_end_offset and not is_empty_before:
         last_segment = segments.floor_segment(last_offset)
         for segment in list(segments.values(manager.map_end_offset, last_offset)):
@@ -89,10 +86,7 @@ def told_snapshots(
     """Tell the journal which snapshots (of `before`, or of the manager's) are gone afterwards."""
     before = manager.snapshots if before is None else before
     yield
-    now = manager.snapshots
-    if now == before:
-        return
-    after = set(now)
+    after = set(manager.snapshots)
     for snapshot in before:
         if snapshot not in after:
             journal.add(snapshot.name, Action.DELETE, why)

@@ -8,7 +8,7 @@ Mirrors SnapshotFile and the part of ProducerStateManager that handles files.
 
 from __future__ import annotations
 
-import functools
+from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format import java_text
@@ -43,44 +43,64 @@ class ProducerSnapshots:
     def __init__(self, files: Files) -> None:
         self.files = files
         self._names: dict[int, str] = {}
-        self._sorted: list[SnapshotFile] | None = None
-        """While nothing changes: a recovery of many segments asks several times for each."""
+        self._offsets: list[int] = []
+        self._is_plain = True
         self.load()
 
     def __iter__(self) -> Iterator[SnapshotFile]:
         """By offset; what is removed meanwhile does no harm."""
-        if self._sorted is None:
-            self._sorted = [SnapshotFile(*item) for item in sorted(self._names.items())]
-        return iter(self._sorted)
+        return iter([SnapshotFile(offset, self._names[offset]) for offset in self._offsets])
+
+    @property
+    def is_as_listed_anew(self) -> bool:
+        """Whether a listing would find just these, if nobody else has written here.
+
+        Not where a name has too few digits: behind it another of its offset may come to light.
+        """
+        return self._is_plain
+
+    @property
+    def latest(self) -> SnapshotFile | None:
+        if not self._offsets:
+            return None
+        return SnapshotFile(self._offsets[-1], self._names[self._offsets[-1]])
 
     @property
     def latest_offset(self) -> int | None:
-        return max(self._names, default=None)
+        return self._offsets[-1] if self._offsets else None
 
     @property
     def oldest_offset(self) -> int | None:
-        return min(self._names, default=None)
+        return self._offsets[0] if self._offsets else None
 
     def name_of(self, offset: int) -> str | None:
         return self._names.get(offset)
+
+    def outside(self, low: int, high: int) -> list[SnapshotFile]:
+        """Those of offsets up to `low`, and above `high`."""
+        first, last = bisect_right(self._offsets, low), bisect_right(self._offsets, high)
+        offsets = self._offsets[:first] + self._offsets[max(first, last) :]
+        return [SnapshotFile(offset, self._names[offset]) for offset in offsets]
 
     def load(self) -> None:
         """Kafka takes names with fewer digits too, and fails at those without any."""
         names: dict[int, str] = {}
         ending = FileKind.PRODUCER_SNAPSHOT.ending
-        for name in [each for each in self.files.names() if each.endswith(ending)]:
-            offset = _parsed(name)
+        found = [each for each in self.files.names() if each.endswith(ending)]
+        for name in found:
+            offset = java_text.parse_long(name.partition(".")[0])
             if offset is None:
                 raise LogLoadError(
                     f"{self.files.path(name)}: found no offset before the first dot, "
                     "expected one in the name of a producer snapshot"
                 )
             names[offset] = name
-        self._names, self._sorted = names, None
+        self._names, self._offsets = names, sorted(names)
+        self._is_plain = found == [_name(offset) for offset in self._offsets if offset >= 0]
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
         """Over an older file of that name, which is not cut before: a longer one keeps its end."""
-        name = str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
+        name = _name(offset)
         snapshot = ProducerSnapshotFile.of(map(_snapshot_entry, entries))
         file = self.files.open(name, create=True)
         try:
@@ -89,17 +109,19 @@ class ProducerSnapshots:
                 file.sync()
         finally:
             file.close()
-        self._names[offset], self._sorted = name, None
+        if offset not in self._names:
+            insort(self._offsets, offset)
+        self._names[offset] = name
         return name
 
     def delete(self, offset: int) -> None:
-        name, self._sorted = self._names.pop(offset, None), None
+        name = self._forget(offset)
         if name is not None:
             self.files.delete_if_exists(name)
 
     def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
         """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
-        name, self._sorted = self._names.pop(offset, None), None
+        name = self._forget(offset)
         if name is None:
             return None
         renamed = f"{name}{FileState.DELETED.value}"
@@ -121,11 +143,15 @@ class ProducerSnapshots:
         for offset in strays:
             self.delete(offset)
 
+    def _forget(self, offset: int) -> str | None:
+        name = self._names.pop(offset, None)
+        if name is not None:
+            del self._offsets[bisect_left(self._offsets, offset)]
+        return name
 
-@functools.lru_cache(maxsize=1 << 16)
-def _parsed(name: str) -> int | None:
-    """Known already, most often: a directory is listed anew for each segment that is checked."""
-    return java_text.parse_long(name.partition(".")[0])
+
+def _name(offset: int) -> str:
+    return str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
 
 
 def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:

@@ -463,3 +463,43 @@ def test_files_of_a_directory_are_looked_at_only_through_the_overlay(directory: 
     planned = plan(directory)
     assert isinstance(planned.files, OverlayFiles)
     assert DiskFiles(directory).names() != planned.files.names()
+
+
+class _CountedListings(OverlayFiles):
+    listings = 0
+
+    def names(self) -> list[str]:
+        type(self).listings += 1
+        return super().names()
+
+
+def _listings_of_a_plan(directory: Path, segments: int) -> int:
+    directory.mkdir()
+    for base in range(segments):
+        segment(directory, [base], producer_id=base)
+    before = _CountedListings.listings
+    planned = plan(directory)
+    assert sum(step.bytes_read == BATCH for step in planned.steps) == segments
+    return _CountedListings.listings - before
+
+
+def test_a_directory_is_listed_as_often_however_many_segments_are_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_log.loading.partition_recovery.OverlayFiles", _CountedListings)
+    few = _listings_of_a_plan(tmp_path / "few-0", 3)
+    assert 0 < few < 10
+    assert _listings_of_a_plan(tmp_path / "many-0", 30) == few
+
+
+def test_behind_a_snapshot_of_few_digits_the_one_of_twenty_comes_to_light(directory: Path) -> None:
+    """Of one offset, the last by name counts; Kafka lists anew for each segment it recovers."""
+    for base in range(3):
+        segment(directory, [base])
+    for each in ("9.snapshot", name(9, ".snapshot")):
+        (directory / each).write_bytes(b"")
+    steps = [(step.file, step.action) for step in plan(directory).steps]
+    assert steps.index(("9.snapshot", "delete")) < steps.index((name(1, ".snapshot"), "write"))
+    assert steps.index((name(1, ".snapshot"), "write")) < steps.index(
+        (name(9, ".snapshot"), "delete")
+    )
