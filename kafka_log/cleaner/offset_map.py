@@ -5,7 +5,7 @@ Which slot a key gets changes nothing but speed, so what is left to mirror is ho
 `slots` by memory, of which the load factor lets some be used; a full map ends the round.
 
 Here a key is known by a hash of 128 bits with a secret, which nobody can craft keys against, or
-(EXACT) by itself.
+(EXACT) by itself; by its MD5 alone (MD5) for whoever must have what Kafka made of crafted keys.
 
 Mirrors SkimpyOffsetMap.
 """
@@ -34,6 +34,7 @@ class Keys(Enum):
 
     HASHED = "hashed"
     EXACT = "exact"
+    MD5 = "md5"
 
 
 class LatestOffsets(Protocol):
@@ -67,7 +68,7 @@ class OffsetMap:
             raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
         self.max_desired_size = int(self.slots * load_factor)
         self.latest_offset = NOT_FOUND
-        self._is_exact = keys is Keys.EXACT
+        self._keys = keys
         self._hash = hashlib.blake2b(
             key=os.urandom(_HASH_BYTES) if secret is None else secret, digest_size=_HASH_BYTES
         )
@@ -100,8 +101,10 @@ class OffsetMap:
         self.latest_offset = NOT_FOUND
 
     def _known_by(self, key: bytes) -> bytes:
-        if self._is_exact:
+        if self._keys is Keys.EXACT:
             return key
+        if self._keys is Keys.MD5:
+            return hashlib.md5(key, usedforsecurity=False).digest()
         digest = self._hash.copy()
         digest.update(key)
         return digest.digest()

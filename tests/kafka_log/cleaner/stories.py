@@ -139,7 +139,7 @@ class Story:
         self._files: dict[str, bytes] = {}
         self._modified: dict[str, int] = {}
         self._steps: list[dict[str, Any]] = []
-        self._passes: list[dict[str, Any]] = []
+        self.passes: list[dict[str, Any]] = []
         self._producers: dict[int, _Producer] = {}
         self._written = 0
         self.is_exact = True
@@ -238,14 +238,14 @@ class Story:
         if entries is not None:
             slots = next(each for each in range(2, 10**6) if int(each * 0.9) == entries)
             options["dedupe_buffer_size"] = 24 * slots
-        self._passes.append({"time": START + at, "steps": self._steps, **options})
+        self.passes.append({"time": START + at, "steps": self._steps, **options})
         self._steps = []
         return self
 
     def told(self, oracle: Oracle, keys: Keys = Keys.HASHED) -> list[Left]:
         """After every pass what Kafka left, which is what we leave in every way that we have."""
         ways = _EVERY_WAY if keys is Keys.HASHED else ((keys, None),)
-        count = len(self._passes)
+        count = len(self.passes)
         with scratch() as folder:
             cases = [
                 self._case(folder, f"passes-{passes}", passes, *ways[0])
@@ -269,7 +269,7 @@ class Story:
             name=name,
             source=source,
             arguments=arguments,
-            passes=[dict(each) | {"columnar": columnar} for each in self._passes[:passes]],
+            passes=[dict(each) | {"columnar": columnar} for each in self.passes[:passes]],
             is_exact=self.is_exact,
             keys=keys,
         )
