@@ -9,6 +9,7 @@ USAGE = 2
 VERBS = {
     "list": "what is here: partitions, files, sizes, offsets, cleanly stopped or not",
     "offsets": "log start, high watermark, last stable offset, log end, and what holds them",
+    "compact": "what Kafka's cleaner would keep, and why a broker would or would not clean",
     "retain": "what retention would delete, by time, size and start offset",
     "recover": "what a restart would truncate and rebuild",
     "export": "tables to Delta or Parquet, each time only what is new, with a manifest",

@@ -1,7 +1,8 @@
-"""What `retain` and `recover` share: partitions to tasks to rows, and where the results go."""
+"""What `retain`, `recover`, `compact` share: partitions to tasks to rows, and where results go."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafka_log.evidence.cluster_metadata import ClusterMetadata
-    from kafka_log.evidence.inventory import LogDir
+    from kafka_log.evidence.inventory import Inventory, LogDir
+    from kafka_log.settings import Settings
     from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
 
 Row = dict[str, Any]
@@ -31,11 +33,26 @@ class Done:
     """What came of it."""
 
     rows: list[Row] = field(default_factory=list)
-    failures: int = 0
+    unreadable: set[str] = field(default_factory=set)
+    """Paths that could not be looked at; a partition and its own files are one."""
     was_written: bool = False
     where: str = ""
     """For the summary's end: where it was written."""
     error: str | None = None
+
+    @classmethod
+    def of(cls, found: Found) -> Done:
+        return cls(unreadable=set(found.unreadable))
+
+    def fail(self, partition: str) -> None:
+        """A partition of which nothing is told: whatever of it could not be read, it is one."""
+        below = f"{partition}{os.sep}"
+        self.unreadable = {each for each in self.unreadable if not each.startswith(below)}
+        self.unreadable.add(partition)
+
+    @property
+    def failures(self) -> int:
+        return len(self.unreadable)
 
     def ensure_whole(self, output: str | None) -> None:
         """Refuse to end with an output in which something is missing."""
@@ -70,7 +87,7 @@ class Rewriting:
             raise options.UsageError(
                 "--in-place stays on one machine (Spark may run a task twice): use --engine local"
             )
-        done = Done(failures=found.unreadable)
+        done = Done.of(found)
         in_place = mode is options.Mode.IN_PLACE
         try:
             with (
@@ -140,7 +157,7 @@ def answers(
             repeatable=not any(task.in_place for task in tasks),
         ):
             if isinstance(row, Failure):
-                done.failures += 1
+                done.fail(row.task.path)
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
                 tell(f"{place}{row.message}")
                 sys.stderr.write(row.details)
@@ -157,8 +174,9 @@ class Found:
     tasks: list[PartitionTask]
     log_dirs: list[LogDir]
     """Those of the tasks."""
-    unreadable: int
-    """How much could not be looked at; stderr tells what."""
+    unreadable: frozenset[str]
+    """What could not be looked at, all that was given if that is nothing; stderr tells why."""
+    settings: Settings
     metadata: ClusterMetadata | None = None
 
     def of_one(self, *offsets: object) -> None:
@@ -204,19 +222,21 @@ def find(arguments: argparse.Namespace) -> Found:
     except (FormatError, OSError) as error:
         raise options.UsageError(f"--config: {_text(error)}") from error
     used = {task.log_dir for task in tasks}
-    unreadable = sum(problem.trouble is Trouble.UNREADABLE for problem in problems)
+    unreadable = {each.path for each in problems if each.trouble is Trouble.UNREADABLE}
     if not tasks:
-        tell(_nothing(arguments, sum(1 for _ in inventory.partitions())))
+        tell(nothing_meant(arguments, inventory))
     return Found(
         tasks=tasks,
         log_dirs=[each for each in inventory.log_dirs if each.path in used],
-        unreadable=unreadable or int(not tasks),
+        unreadable=frozenset(unreadable if unreadable or tasks else arguments.paths),
+        settings=settings,
         metadata=inventory.metadata,
     )
 
 
-def _nothing(arguments: argparse.Namespace, count: int) -> str:
+def nothing_meant(arguments: argparse.Namespace, inventory: Inventory) -> str:
     """Why there is nothing to do: nothing there, or nothing meant."""
+    count = sum(1 for _ in inventory.partitions())
     chosen = [f"--topic {glob}" for glob in arguments.topics]
     chosen += [f"--partition {number}" for number in arguments.partitions]
     if not count or not chosen:

@@ -53,6 +53,8 @@ class PartitionTask:
     log_start_offset: int | None = None
     high_watermark: int | None = None
     """As checkpointed; None where no row says so."""
+    cleaner_checkpoint: int | None = None
+    """The first dirty offset."""
     size_in_bytes: int = 0
     target: str | None = None
     """A directory to be made, for the result."""
@@ -112,6 +114,7 @@ def _task(log_dir: LogDir, partition: Partition, config: LogConfig, now_ms: int)
         recovery_point=partition.recovery_point,
         log_start_offset=partition.checkpointed.get(FileKind.LOG_START_OFFSET_CHECKPOINT),
         high_watermark=partition.high_watermark,
+        cleaner_checkpoint=partition.checkpointed.get(FileKind.CLEANER_OFFSET_CHECKPOINT),
         size_in_bytes=partition.size_in_bytes,
     )
 

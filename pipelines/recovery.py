@@ -38,7 +38,7 @@ class RecoverPartition:
             raise plan.error
         if plan.loaded is not None:
             _close(plan.loaded)
-        lost = _lost_bytes(plan)
+        lost = lost_bytes(plan)
         if planned.fate is not Fate.DELETE:  # nobody needs a directory that is to be deleted
             _write(task, planned)
         rows = plan.rows()
@@ -96,7 +96,7 @@ def _recover_in_place(task: PartitionTask, planned: PartitionPlan) -> None:
 # ------------------------------------------------------------------------------- what is lost
 
 
-def _lost_bytes(plan: RecoveryPlan) -> int:
+def lost_bytes(plan: RecoveryPlan) -> int:
     """Bytes of logs that were there and are not afterwards; padding and replaced files aside."""
     if plan.loaded is None:
         return 0

@@ -28,7 +28,7 @@ class Change(NamedTuple):
     renamed_to: str | None = None
 
 
-class _Content:
+class Content:
     """A file's bytes: the first `kept` of an original, then `tail`, then zeros up to `size`."""
 
     def __init__(self, original: str | None, size: int, modified_ms: int) -> None:
@@ -71,12 +71,20 @@ class _Content:
         del self.tail[max(0, size - self.kept) :]
         self.size = size
 
-    def write_to(self, target: File) -> None:
-        """Into a new file. Holes stay holes: a preallocated index takes no disk there either."""
-        if self.original is not None:
-            _copy(self.original, self.kept, target)
-        target.write_at(self.kept, self.tail)
-        target.truncate(self.size)
+    def save(self, files: DiskFiles, name: str) -> None:
+        """As a new file. Holes stay holes: a preallocated index takes no disk there either."""
+        Path(files.path(name)).open("xb").close()  # nothing is ever overwritten
+        target = files.open(name)
+        try:
+            if self.original is not None:
+                _copy(self.original, self.kept, target)
+            target.write_at(self.kept, self.tail)
+            target.truncate(self.size)
+        finally:
+            target.close()
+
+    def drop(self) -> None:
+        """Nobody will ask for it again."""
 
     def _take_over(self, position: int) -> None:
         """Bring what follows `position` into memory, so that it can be written over."""
@@ -136,7 +144,7 @@ def _extents(path: str, size: int) -> Iterator[tuple[int, int]]:
 
 
 class _OverlayFile(File):
-    def __init__(self, path: str, content: _Content, now: Clock) -> None:
+    def __init__(self, path: str, content: Content, now: Clock) -> None:
         self.path = path
         self._content = content
         self._now = now
@@ -179,7 +187,7 @@ class OverlayFiles(Files):
         self._clock = clock
         beneath = DiskFiles(directory)
         self._contents = {
-            name: _Content(beneath.path(name), beneath.size(name), beneath.modified_ms(name))
+            name: Content(beneath.path(name), beneath.size(name), beneath.modified_ms(name))
             for name in beneath.names()
         }
         self._sizes_before = {name: content.size for name, content in self._contents.items()}
@@ -208,8 +216,11 @@ class OverlayFiles(Files):
 
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:  # noqa: ARG002
         if create and name not in self._contents:
-            self._contents[name] = _Content(None, 0, self._clock())
+            self._contents[name] = self._new_content(name)
         return _OverlayFile(self.path(name), self._content(name), self._clock)
+
+    def _new_content(self, name: str) -> Content:  # noqa: ARG002  # for children to look at
+        return Content(None, 0, self._clock())
 
     def rename(self, old: str, new: str) -> None:
         content = self._content(old)
@@ -217,19 +228,19 @@ class OverlayFiles(Files):
         self._contents[new] = content
 
     def delete(self, name: str) -> None:
-        self._content(name)
+        self._content(name).drop()
         del self._contents[name]
 
     def replace(self, name: str, data: Buffer) -> None:
         """The same, but what is written is a new file from the start: no `.tmp` is told of."""
         self._contents.pop(f"{name}.tmp", None)
-        self._contents[name] = _Content(None, 0, self._clock())
+        self._contents[name] = Content(None, 0, self._clock())
         self.write(name, data)
 
     def sync_directory(self) -> None:
         pass
 
-    def _content(self, name: str) -> _Content:
+    def _content(self, name: str) -> Content:
         try:
             return self._contents[name]
         except KeyError:
@@ -279,16 +290,11 @@ class OverlayFiles(Files):
         """A copy of the directory as it now is. `directory` must exist."""
         target = DiskFiles(directory)
         for name, content in sorted(self._contents.items()):
-            Path(target.path(name)).open("xb").close()  # nothing is ever overwritten
-            output = target.open(name)
-            try:
-                content.write_to(output)
-            finally:
-                output.close()
+            content.save(target, name)
             target.set_modified_ms(name, content.modified_ms)
 
 
-def _action(content: _Content, before: int) -> str | None:
+def _action(content: Content, before: int) -> str | None:
     if content.kept < before and content.kept == content.size:
         return "truncated"
     if content.kept == before:

@@ -1,0 +1,360 @@
+"""`kafka-forensics compact`: what Kafka's cleaner would keep, and a compacted copy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jobs import options, rewriting
+from jobs.table import human_size, json_line, table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobs.rewriting import Done, Found, Row
+    from kafka_log.cleaner.manager import BrokerSettings
+    from kafka_log.settings import Settings
+    from pipelines.compaction import CompactPartition
+    from pipelines.partition_tasks import PartitionTask
+
+_DESCRIPTION = """\
+Run Kafka's log cleaner offline: the same segments, byte for byte, that a broker with these settings
+and this clock would leave. PATH is a log dir, several in one directory, or a partition directory.
+Topics without `compact` in their cleanup.policy are left as they are. Without --output and
+--in-place nothing is written.
+"""
+_EPILOG = """\
+examples: what a topic would shrink to, cleaned from its beginning
+  kafka-forensics compact /data --topic orders --set cleanup.policy=compact --first-dirty 0
+a compacted copy of a log dir, ready for a broker
+  kafka-forensics compact /data --passes until-clean --output /copy
+
+exit codes: 0 done (whether anything was cleaned or not), 1 damaged batches were left out
+(--skip-damaged), 2 usage, 3 something could not be read, cleaned or written.
+All fields: docs/jobs/compact.md
+"""
+_UNTIL_CLEAN = "until-clean"
+_END = "end"
+_MIB = 1024 * 1024
+_NUMBERS = ("dirty from", "cleaned to", "start size", "end size", "less", "messages", "kept")
+_COLUMNS = ("partition", *_NUMBERS, "removed", "would a broker clean it?")
+_REASONS = {
+    "removed_superseded": "superseded",
+    "removed_tombstone": "tombstones",
+    "removed_aborted": "aborted",
+    "removed_without_key": "without a key",
+    "removed_marker": "markers",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return options.run(_parser(), argv, _work)
+
+
+def _parser() -> options.Parser:
+    parser = options.Parser("compact", description=_DESCRIPTION, epilog=_EPILOG)
+    options.add_paths(parser)
+    options.add_selection(parser)
+    options.add_settings(parser)
+    options.add_clock(parser)
+    _add_cleaning(parser)
+    options.add_mode(parser)
+    options.add_format(parser)
+    options.add_engine(parser)
+    options.add_kafka_version(parser)
+    return parser
+
+
+def _add_cleaning(parser: options.Parser) -> None:
+    group = parser.add_argument_group("how to clean")
+    group.add_argument(
+        "--first-dirty",
+        type=_offset,
+        metavar="OFFSET",
+        help="where the dirty part begins; default: cleaner-offset-checkpoint",
+    )
+    group.add_argument(
+        "--high-watermark",
+        type=_high_watermark,
+        metavar="OFFSET",
+        help="what is replicated: an offset, or `end`; default: the checkpoint, else the end",
+    )
+    group.add_argument(
+        "--passes",
+        type=_passes,
+        default=1,
+        metavar=f"N|{_UNTIL_CLEAN}",
+        help="rounds of the cleaner; one ends where its map is full; default: 1",
+    )
+    group.add_argument(
+        "--when-due", action="store_true", help="only what a broker would clean at this time"
+    )
+    group.add_argument(
+        "--dedupe-buffer-size",
+        type=_size,
+        metavar="BYTES",
+        help="memory for keys, 24 bytes each; default: log.cleaner.dedupe.buffer.size",
+    )
+    group.add_argument(
+        "--exact-keys",
+        action="store_true",
+        help="compare whole keys, not hashes of 128 bits: slower, and the proof",
+    )
+    group.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="leave damaged batches out, and report each; without it they end the cleaning",
+    )
+
+
+def _offset(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an offset")
+    return int(text)
+
+
+def _high_watermark(text: str) -> int:
+    from pipelines.compaction import END
+
+    if text == _END:
+        return END
+    try:
+        return _offset(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected an offset, or `{_END}`") from None
+
+
+def _passes(text: str) -> int | None:
+    if text == _UNTIL_CLEAN:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number, or `{_UNTIL_CLEAN}`")
+    return int(text)
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of bytes")
+    return int(text)
+
+
+# --------------------------------------------------------------------------------------- work
+
+
+def _work(arguments: argparse.Namespace) -> int:
+    from pipelines.compaction import END, checkpoint_changes
+
+    found = rewriting.find(arguments)
+    high_watermark = arguments.high_watermark
+    # The end and the beginning are of every log.
+    found.of_one(None if high_watermark == END else high_watermark, arguments.first_dirty or None)
+    if arguments.high_watermark is not None:
+        found.tasks[:] = [replace(task, high_watermark=high_watermark) for task in found.tasks]
+    if arguments.skip_damaged and arguments.in_place:
+        raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
+    compact = rewriting.Rewriting(
+        verb="compact", function=function(arguments, found), changes_of=checkpoint_changes
+    )
+    done = compact.run(arguments, found)
+    _show(done.rows, arguments)
+    if not arguments.quiet:
+        _talk(done, found.tasks, arguments)
+    has_findings = any(row["kind"] == "finding" for row in done.rows)
+    return done.exit_code or (options.FINDINGS if has_findings else options.CLEAN)
+
+
+def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
+    """What is done to each partition."""
+    from pipelines.compaction import CompactPartition
+
+    return CompactPartition(
+        settings=_broker_settings(arguments, found.settings),
+        passes=arguments.passes,
+        first_dirty_offset=arguments.first_dirty,
+        only_when_due=arguments.when_due,
+        skip_damaged=arguments.skip_damaged,
+    )
+
+
+def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> BrokerSettings:
+    from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError
+    from kafka_log.cleaner.offset_map import Keys
+
+    broker: dict[str, Any] = dict(settings.broker)
+    size = arguments.dedupe_buffer_size
+    chosen = BrokerSettings(
+        dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"] if size is None else size,
+        io_buffer_size=broker["log.cleaner.io.buffer.size"],
+        load_factor=broker["log.cleaner.io.buffer.load.factor"],
+        message_max_bytes=broker["message.max.bytes"],
+        threads=broker["log.cleaner.threads"],
+        keys=Keys.EXACT if arguments.exact_keys else Keys.HASHED,
+    )
+    try:
+        chosen.ensure_room()
+    except TooSmallMapError as error:
+        raise options.UsageError(str(error)) from error
+    return chosen
+
+
+# --------------------------------------------------------------------------------------- rows
+
+
+def _show(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
+    if arguments.format == "json":
+        for row in rows:
+            print(json_line(row))
+        return
+    # A log dir has many topics that are none of the cleaner's: told of where they were asked for.
+    shown = [row for row in rows if "is_due" in row or row["kind"] == "round"]
+    if not shown or not options.Selection.of(arguments).is_everything:
+        shown = list(rows)
+    cells = [each for row in shown if (each := _cells(row)) is not None]
+    if cells:
+        for line in table(_COLUMNS, cells, right=_NUMBERS):
+            print(line)
+    for row in rows:
+        if row["kind"] == "finding":
+            rewriting.tell(_finding(row))
+
+
+def _cells(row: Row) -> list[object] | None:
+    """A line a round; a line a partition where there was none."""
+    name = f"{row['topic']}-{row['partition']}"
+    if row["kind"] == "round":
+        return [
+            name,
+            row["first_dirty_offset"],
+            row["next_dirty_offset"],
+            human_size(row["bytes_read"]),
+            human_size(row["bytes_written"]),
+            _percent(row["bytes_read"], row["bytes_written"]),
+            row["messages_read"] + row["messages_unread"],
+            row["messages_written"],
+            _removed(row),
+            _due(row),
+        ]
+    if row["kind"] != "partition" or row["is_compacted"]:
+        return None
+    nothing: list[object] = [None] * (len(_COLUMNS) - 2)
+    if "is_due" not in row:
+        return [name, *nothing, row["note"]]
+    nothing[0] = row["first_dirty_offset"]
+    return [name, *nothing, _due(row)]
+
+
+def _percent(before: int, after: int) -> str | None:
+    return f"{100 * (1 - after / before):.1f} %" if before else None
+
+
+def _removed(row: Row) -> str | None:
+    """`12 superseded, 1 aborted`"""
+    return ", ".join(f"{row[key]} {name}" for key, name in _REASONS.items() if row[key]) or None
+
+
+def _due(row: Row) -> str:
+    return f"{'yes' if row['is_due'] else 'no'}: {row['due_reason']}, held by {row['held_by']}"
+
+
+def _finding(row: Row) -> str:
+    last = "the end" if row["next_offset"] is None else f"offset {row['next_offset']}"
+    return (
+        f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
+        f" {row['expected']}; left out: {row['size_in_bytes']} bytes, from offset"
+        f" {row['first_offset']} up to {last}"
+    )
+
+
+# --------------------------------------------------------------------------------------- talk
+
+
+def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namespace) -> None:
+    """What Kafka's cleaner writes to its log, for all partitions together."""
+    rounds = [row for row in done.rows if row["kind"] == "round"]
+    partitions = [row for row in done.rows if row["kind"] == "partition" and "is_due" in row]
+    for row in partitions:
+        for hint in _hints(row, arguments.first_dirty):
+            rewriting.tell(f"{row['path']}: {hint}")
+    if tasks and not any(task.config.compact for task in tasks):
+        rewriting.tell(
+            "no topic here has cleanup.policy=compact, as far as is known:"
+            " --set cleanup.policy=compact cleans all of them"
+        )
+    if rounds:
+        sys.stderr.write(_summary(rounds, partitions, done))
+    elif partitions:
+        sys.stderr.write(f"nothing to clean in {_counted(partitions)}{done.where}\n")
+
+
+def _hints(row: Row, first_dirty: int | None) -> list[str]:
+    hints = []
+    if row["checkpoint_was_invalid"] and first_dirty != 0:
+        begin = row["cleaner_checkpoint"] if first_dirty is None else first_dirty
+        start = row["first_dirty_offset"]
+        hints.append(f"{begin} lies outside of the log: cleaned from its start, {start}, as Kafka")
+    if row["cut_bytes"]:
+        hints.append(f"{row['cut_bytes']} bytes at its end are no batch: a restart cuts them off")
+    if row["deleted_segments"]:
+        counted = rewriting.counted(row["deleted_segments"], "segment")
+        hints.append(f"retention takes {counted}, up to offset {row['new_log_start_offset']}")
+    if not row["is_clean"] and row["rounds"]:
+        hints.append(
+            f"the map was full: still dirty from {row['new_cleaner_checkpoint']} on"
+            f" (--passes {_UNTIL_CLEAN})"
+        )
+    if row["note"]:
+        hints.append(row["note"])
+    return hints
+
+
+def _summary(rounds: Sequence[Row], partitions: Sequence[Row], done: Done) -> str:
+    total = {name: sum(row[name] for row in rounds) for name in _SUMMED}
+    seconds, index_seconds = total["elapsed_seconds"], total["elapsed_index_seconds"]
+    messages = total["messages_read"] + total["messages_unread"]
+    fullest = max(row["buffer_utilization"] for row in rounds)
+    less = _percent(total["bytes_read"], total["bytes_written"])
+    fewer = _percent(messages, total["messages_written"])
+    kept, end_size = total["messages_written"], human_size(total["bytes_written"])
+    lines = [
+        f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{done.where}",
+        f"log processed   {_speed(total['bytes_read'], seconds)}",
+        f"indexed         {_speed(total['map_bytes_read'], index_seconds)}",
+        f"buffer          {100 * fullest:.1f} % of the offset map used",
+        f"start size      {human_size(total['bytes_read'])} ({messages:,} messages)",
+        f"end size        {end_size} ({kept:,} messages)",
+        f"reduction       {less} of the size, {fewer} of the messages",
+    ]
+    if (removed := _removed(total)) is not None:
+        lines.append(f"removed         {removed}")
+    if total["invalid_messages_read"]:
+        lines.append(f"invalid         {total['invalid_messages_read']} messages without a key")
+    return "\n".join(lines) + "\n"
+
+
+_SUMMED = (
+    "map_bytes_read",
+    "bytes_read",
+    "messages_read",
+    "messages_unread",
+    "bytes_written",
+    "messages_written",
+    "invalid_messages_read",
+    "elapsed_seconds",
+    "elapsed_index_seconds",
+    *_REASONS,
+)
+
+
+def _speed(size: int, seconds: float) -> str:
+    speed = f" ({size / _MIB / seconds:,.1f} MB/s)" if seconds else ""
+    return f"{human_size(size)} in {seconds:.1f} s{speed}"
+
+
+def _counted(partitions: Sequence[Row]) -> str:
+    return rewriting.counted(len(partitions), "partition")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,245 @@
+"""One partition's log, cleaned as a broker's cleaner thread would: whether, from where, how often.
+
+    1  first dirty offset: the checkpoint's; one outside of the log begins at the log start again
+    2  due? dirtier than min.cleanable.dirty.ratio, or dirty for longer than max.compaction.lag.ms
+    3  a round of the cleaner, or several: a full map leaves something for the next one
+    4  retention, after each: below the log start, and with `compact,delete` by size and time
+    5  what belongs into cleaner-offset-checkpoint
+
+    compaction = compact_log(log, checkpoint, BrokerSettings(), clock)
+    compaction.rounds, compaction.checkpoint
+
+The high watermark is the caller's, and so are all files beside the partition.
+
+Mirrors LogCleaner.CleanerThread.cleanFilthiestLog, for a broker that has this log alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay, select
+from kafka_log.cleaner.cleaner import (
+    DEDUPE_BUFFER_SIZE,
+    IO_BUFFER_SIZE,
+    LOAD_FACTOR,
+    MAX_MESSAGE_BYTES,
+    Cleaner,
+)
+from kafka_log.cleaner.errors import LogCleaningAbortedError
+from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.report import Removals, Removed
+from kafka_log.errors import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.stats import CleanerStats
+    from kafka_log.cleaner.witness import Witness
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
+    from kafka_log.log import PartitionLog
+
+_BYTES_A_KEY = 24
+
+
+class TooSmallMapError(LogError):
+    """A dedupe buffer in which not two keys have room."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerSettings:
+    """What a broker sets for all of its cleaner threads (`log.cleaner.*`), as a plain value."""
+
+    dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE
+    io_buffer_size: int = IO_BUFFER_SIZE
+    load_factor: float = LOAD_FACTOR
+    message_max_bytes: int = MAX_MESSAGE_BYTES
+    threads: int = 1
+    keys: Keys = Keys.HASHED
+
+    def cleaner(self, config: LogConfig, clock: Clock, witness: Witness | None = None) -> Cleaner:
+        self.ensure_room()
+        return Cleaner(
+            config,
+            clock,
+            dedupe_buffer_size=self.dedupe_buffer_size,
+            io_buffer_size=self.io_buffer_size,
+            load_factor=self.load_factor,
+            message_max_bytes=self.message_max_bytes,
+            threads=self.threads,
+            keys=self.keys,
+            witness=witness,
+        )
+
+    def ensure_room(self) -> None:
+        """Refuse, before anything is opened, what no round could work with."""
+        if self.threads < 1:
+            raise TooSmallMapError(
+                f"log.cleaner.threads={self.threads}: nobody would clean, expected 1 or more"
+            )
+        memory = self.dedupe_buffer_size // self.threads
+        if memory // _BYTES_A_KEY * self.load_factor <= 1:
+            raise TooSmallMapError(
+                f"{memory} bytes for the offset map: found no room for a key of {_BYTES_A_KEY}"
+                f" bytes at a load factor of {self.load_factor:g}, expected more"
+                " (log.cleaner.dedupe.buffer.size)"
+            )
+        if self.io_buffer_size // self.threads // 2 < 1:
+            raise TooSmallMapError(
+                f"log.cleaner.io.buffer.size={self.io_buffer_size}: nothing could be read,"
+                " expected 2 bytes or more for each thread"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """What the cleaner thinks of a log before a round: the range, how dirty, and what is due."""
+
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    held_by: str
+    """What keeps the cleaner from going on behind that."""
+    clean_bytes: int
+    cleanable_bytes: int
+    cleanable_ratio: float | None
+    """None for a log without bytes."""
+    is_due: bool
+    reason: str
+    """Why a broker would clean it now, or would not."""
+    checkpoint_was_invalid: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    outlook: Outlook
+    next_dirty_offset: int
+    stats: CleanerStats
+    removed: Removed
+
+    @property
+    def is_map_full(self) -> bool:
+        """Whether it ended before all that may be cleaned was."""
+        return self.next_dirty_offset < self.outlook.first_uncleanable_offset
+
+
+@dataclass(slots=True, kw_only=True)
+class Compaction:
+    """What became of a log."""
+
+    outlook: Outlook
+    """Before the first round."""
+    rounds: list[Round] = field(default_factory=list)
+    checkpoint: int | None = None
+    """For cleaner-offset-checkpoint; None if there is none and nothing was cleaned."""
+    deleted_segments: int = 0
+    """By retention."""
+    split_segments: int = 0
+    """Rounds that were given up because a segment had to be split first."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing is left that could be cleaned now."""
+        last = self.rounds[-1] if self.rounds else None
+        if last is None:
+            return self.outlook.cleanable_bytes == 0
+        return not last.is_map_full
+
+
+def compact_log(
+    log: PartitionLog,
+    checkpoint: int | None,
+    settings: BrokerSettings,
+    clock: Clock,
+    *,
+    first_dirty_offset: int | None = None,
+    passes: int | None = 1,
+    only_when_due: bool = False,
+    witness: Witness | None = None,
+    after_round: Callable[[], object] | None = None,
+) -> Compaction:
+    """So many rounds at most (None: until nothing is dirty), each followed by retention.
+
+    `first_dirty_offset` stands in for the checkpoint. Raises LogError or FormatError where Kafka
+    would mark the partition as uncleanable; rounds before that one were done.
+    """
+    removals = Removals(witness)
+    cleaner = settings.cleaner(log.config, clock, removals)
+    removals.latest_of_key = cleaner.offset_map.get
+    position = checkpoint if first_dirty_offset is None else first_dirty_offset
+    done = Compaction(outlook=outlook(log, position, clock()), checkpoint=checkpoint)
+    while True:
+        seen = outlook(log, position, clock())
+        if seen.checkpoint_was_invalid:
+            done.checkpoint = position = seen.first_dirty_offset  # written even if nothing follows
+        is_wanted = passes is None or len(done.rounds) < passes
+        if not is_wanted or not seen.cleanable_bytes or (only_when_due and not seen.is_due):
+            break
+        chosen = select(log, position, clock())
+        try:
+            cleaned = cleaner.do_clean(chosen)
+        except LogCleaningAbortedError:
+            done.split_segments += 1
+            removals.take()  # it was all for nothing
+        else:
+            done.rounds.append(
+                Round(
+                    outlook=seen,
+                    next_dirty_offset=cleaned.next_dirty_offset,
+                    stats=cleaned.stats,
+                    removed=removals.take(),
+                )
+            )
+            done.checkpoint = position = cleaned.next_dirty_offset
+        done.deleted_segments += log.delete_old_segments()
+        if after_round is not None:
+            after_round()
+    if not done.rounds:  # a cleaner thread that finds nothing to clean still deletes
+        done.deleted_segments += log.delete_old_segments()
+    return done
+
+
+def outlook(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Outlook:
+    offsets = cleanable_offsets(log, checkpoint, now_ms)
+    chosen = select(log, checkpoint, now_ms)
+    is_due, reason = _due(chosen, now_ms)
+    return Outlook(
+        first_dirty_offset=chosen.first_dirty_offset,
+        first_uncleanable_offset=chosen.first_uncleanable_offset,
+        held_by=_holder(log, offsets.first_uncleanable_dirty_offset),
+        clean_bytes=chosen.clean_bytes,
+        cleanable_bytes=chosen.cleanable_bytes,
+        cleanable_ratio=chosen.cleanable_ratio if chosen.total_bytes else None,
+        is_due=is_due,
+        reason=reason,
+        checkpoint_was_invalid=offsets.force_update_checkpoint,
+    )
+
+
+def _due(chosen: LogToClean, now_ms: int) -> tuple[bool, str]:
+    """In LogCleanerManager's order: a log that is dirty for too long need not be very dirty."""
+    config = chosen.log.config
+    if not chosen.cleanable_bytes:
+        return False, f"nothing is dirty up to {chosen.first_uncleanable_offset}"
+    ratio, least = chosen.cleanable_ratio, config.min_cleanable_dirty_ratio
+    shown = f"dirty ratio {ratio:.2f}"
+    if ratio > least:
+        return True, f"{shown}, above {least:g}"
+    if chosen.need_compaction_now:
+        delay = max_compaction_delay(chosen.log, chosen.first_dirty_offset, now_ms)
+        return True, f"{shown}, but dirty {delay} ms longer than max.compaction.lag.ms"
+    return False, f"{shown}, not above {least:g}"
+
+
+def _holder(log: PartitionLog, first_uncleanable: int) -> str:
+    """Which of the limits is the lowest; the active segment, where several are."""
+    if first_uncleanable >= log.active_segment.base_offset:
+        return "active segment"
+    if first_uncleanable >= log.last_stable_offset:
+        unstable = log.first_unstable_offset
+        if unstable is not None and log.last_stable_offset == unstable < log.high_watermark:
+            return "open transaction"
+        return "high watermark"
+    return "min.compaction.lag.ms"

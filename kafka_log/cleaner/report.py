@@ -1,0 +1,146 @@
+"""Why records went: counted while a cleaner works, a few additions for thousands of records.
+
+    superseded    a later record has the key
+    tombstone     a null value whose delete horizon has come
+    aborted       of a transaction that was aborted
+    without_key   a compacted topic has no place for it; Kafka calls it invalid
+    marker        of a transaction of which nothing is left
+
+Kafka does not count the records of a batch that goes whole (aborted, or a marker) as read; those
+are `unread` here. So read and unread together are those that stay and those that went.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafka_format.batch import RecordBatch
+from kafka_log.cleaner.verdict import BatchRetention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from kafka_format.log_file import AnyBatch
+    from kafka_format.record import Record
+    from kafka_log.cleaner.columnar import Piece
+    from kafka_log.cleaner.verdict import BatchVerdict
+    from kafka_log.cleaner.witness import Witness
+    from kafka_log.segment import LogSegment
+
+    Int64s = npt.NDArray[np.int64]
+    Uint8s = npt.NDArray[np.uint8]
+
+
+@dataclass(slots=True, kw_only=True)
+class Removed:
+    """How many records went, by what took them."""
+
+    superseded: int = 0
+    tombstone: int = 0
+    aborted: int = 0
+    without_key: int = 0
+    marker: int = 0
+    unread: int = 0
+    """Those of them that Kafka's statistics do not know of."""
+
+    @property
+    def total(self) -> int:
+        return self.superseded + self.tombstone + self.aborted + self.without_key + self.marker
+
+    def __add__(self, other: Removed) -> Removed:
+        theirs = asdict(other)
+        return Removed(**{name: count + theirs[name] for name, count in asdict(self).items()})
+
+
+class Removals:
+    """A witness that counts; another one may stand behind it."""
+
+    def __init__(self, behind: Witness | None = None) -> None:
+        self.latest_of_key: Callable[[bytes], int] | None = None
+        """Where batches are judged record by record, what the map says of a key."""
+        self._behind = behind
+        self._removed = Removed()
+
+    def take(self) -> Removed:
+        """What was counted since the last time."""
+        taken, self._removed = self._removed, Removed()
+        return taken
+
+    def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
+        if self._behind is not None:
+            self._behind.on_segment(segment, group_base_offset)
+
+    def on_piece(
+        self,
+        piece: Piece,
+        verdicts: list[BatchVerdict],
+        is_kept: Uint8s,
+        latest_of: Int64s,
+        retains_deletes: Uint8s,
+    ) -> None:
+        self._count(piece, verdicts, is_kept, latest_of)
+        if self._behind is not None:
+            self._behind.on_piece(piece, verdicts, is_kept, latest_of, retains_deletes)
+
+    def _count(
+        self, piece: Piece, verdicts: list[BatchVerdict], is_kept: Uint8s, latest_of: Int64s
+    ) -> None:
+        removed, rows = self._removed, np.diff(piece.edges)
+        is_judged = ~piece.by_rows  # the others are told one by one
+        for i, verdict in enumerate(verdicts):
+            if verdict.discards_records and is_judged[i]:
+                removed.aborted += int(rows[i])
+                is_whole = verdict.retention is BatchRetention.DELETE
+                removed.unread += int(rows[i]) if is_whole else 0
+                is_judged[i] = False
+        gone = is_kept == 0
+        if not is_judged.all():
+            gone &= np.repeat(is_judged, rows)
+        keyless = gone & (piece.records.key_length < 0)
+        superseded = gone & (piece.records.offset < latest_of)  # which is -1 without a key
+        counts = [int(np.count_nonzero(each)) for each in (gone, keyless, superseded)]
+        removed.without_key += counts[1]
+        removed.superseded += counts[2]
+        removed.tombstone += counts[0] - counts[1] - counts[2]
+
+    def on_batch(
+        self,
+        batch: AnyBatch,
+        verdict: BatchVerdict,
+        records: Sequence[Record],
+        kept: Sequence[Record],
+    ) -> None:
+        if verdict.discards_records and isinstance(batch, RecordBatch):
+            self._count_whole(batch, verdict)
+        elif len(kept) < len(records):
+            stays = {record.offset for record in kept}
+            for record in records:
+                if record.offset not in stays:
+                    self._count_record(record)
+        if self._behind is not None:
+            self._behind.on_batch(batch, verdict, records, kept)
+
+    def _count_whole(self, batch: RecordBatch, verdict: BatchVerdict) -> None:
+        count = batch.header.record_count
+        if batch.header.is_control:
+            self._removed.marker += count
+        else:
+            self._removed.aborted += count
+        if verdict.retention is BatchRetention.DELETE:
+            self._removed.unread += count
+
+    def _count_record(self, record: Record) -> None:
+        if record.key is None:
+            self._removed.without_key += 1
+        elif record.value is None and not self._is_superseded(record.key, record.offset):
+            self._removed.tombstone += 1
+        else:
+            self._removed.superseded += 1
+
+    def _is_superseded(self, key: bytes, offset: int) -> bool:
+        return self.latest_of_key is not None and offset < self.latest_of_key(key)

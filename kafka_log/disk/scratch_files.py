@@ -1,0 +1,112 @@
+"""An overlay for whole logs: what is large and new goes to a scratch directory, or nowhere.
+
+    OverlayFiles(directory)                   all in memory: side files, tails of segments
+    ScratchFiles(directory, scratch=folder)   new `.log` files in `folder`; a copy takes them over
+                                              by renaming them
+    ScratchFiles(directory)                   of a new `.cleaned` log only its size is known: a dry
+                                              run that nobody reads again
+
+The directory beneath is only ever read, as with any overlay.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_log.clock import system_clock
+from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.overlay_files import Content, OverlayFiles
+from kafka_log.names import FileKind, FileState, parse_file_name
+
+if TYPE_CHECKING:
+    from kafka_format.primitives import Buffer
+    from kafka_log.clock import Clock
+    from kafka_log.disk.files import File
+
+
+class ScratchFiles(OverlayFiles):
+    """`scratch` must exist, and lie where a copy is made if one is to be made of it."""
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        clock: Clock = system_clock,
+        *,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> None:
+        super().__init__(directory, clock)
+        self._scratch = None if scratch is None else os.fspath(scratch)
+
+    def _new_content(self, name: str) -> Content:
+        parsed = parse_file_name(name)
+        if parsed.kind is FileKind.LOG:
+            if self._scratch is not None:
+                return _ScratchContent(self._scratch, self._clock())
+            if parsed.state is FileState.CLEANED:
+                return _SizeAlone(None, 0, self._clock())
+        return super()._new_content(name)
+
+
+class _SizeAlone(Content):
+    """Bytes that were written and are not kept."""
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        self.size = max(self.size, position + len(memoryview(data).cast("B")))
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        raise OSError(f"{len(target)} bytes at {position} of a dry run that keeps none")
+
+    def save(self, files: DiskFiles, name: str) -> None:
+        raise OSError(f"{files.path(name)}: a dry run has nothing to write")
+
+
+class _ScratchContent(Content):
+    """A file of its own. It is opened for each access: a log may have more of them than handles."""
+
+    def __init__(self, scratch: str, modified_ms: int) -> None:
+        super().__init__(None, 0, modified_ms)
+        fd, path = tempfile.mkstemp(dir=scratch)
+        os.close(fd)
+        self._files = DiskFiles(scratch)
+        self._name = Path(path).name
+
+    def _open(self) -> File:
+        return self._files.open(self._name)
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        file = self._open()
+        try:
+            return file.readinto_at(position, target)
+        finally:
+            file.close()
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        file = self._open()
+        try:
+            file.write_at(position, data)
+            self.size = file.size
+        finally:
+            file.close()
+
+    def truncate(self, size: int) -> None:
+        file = self._open()
+        try:
+            file.truncate(size)
+            self.size = size
+        finally:
+            file.close()
+
+    def drop(self) -> None:
+        self._files.delete_if_exists(self._name)
+
+    def save(self, files: DiskFiles, name: str) -> None:
+        """By its new name: bytes are written once."""
+        target = Path(files.path(name))
+        target.open("xb").close()  # nothing is ever overwritten
+        path = Path(self._files.path(self._name))
+        path.chmod(0o644)
+        path.replace(target)
+        self._files, self._name = files, name

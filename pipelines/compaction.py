@@ -1,0 +1,382 @@
+"""Compaction of partitions as tasks and rows: findings, a row a round, then one for its partition.
+
+A partition is loaded as a broker that starts would load it, on a view of its files, so that what a
+restart repairs is repaired in the copy too. Large new files of a copy are written once, where the
+copy will be; a dry run of one round keeps none of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
+from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
+from kafka_log.clock import FixedClock
+from kafka_log.disk.files import DiskFiles, opened
+from kafka_log.disk.output import check_in_place
+from kafka_log.disk.scratch_files import ScratchFiles
+from kafka_log.errors import LogError
+from kafka_log.loading.journal import Journal
+from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
+from kafka_log.names import (
+    DirectoryKind,
+    FileKind,
+    FileState,
+    live_base_offsets,
+    parse_file_name,
+)
+from kafka_log.resync import find_batch
+from pipelines.recovery import lost_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_log.cleaner.manager import Compaction, Outlook, Round
+    from kafka_log.cleaner.witness import Witness
+    from kafka_log.disk.files import Files
+    from kafka_log.loading.partition_recovery import LoadedPartition
+    from kafka_log.log import PartitionLog
+    from pipelines.partition_tasks import CheckpointChanges, PartitionTask
+
+Row = dict[str, Any]
+
+END = -1
+"""As a high watermark: the log's end, wherever that is."""
+UNTIL_CLEAN = None
+"""As the number of passes."""
+_NOTES = {
+    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
+    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
+    DirectoryKind.FUTURE: "a replica on its way to this log dir: cleaned once it is there",
+}
+_METADATA = "the metadata log goes by its snapshots, not by compaction"
+_NO_WATERMARK = "no high watermark is known: taken to be the log end"
+
+
+class NotWhatIsNeededError(LogError):
+    """A log that ought to be recovered, or salvaged, first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactPartition:
+    """A function over tasks that can go to another process, with what is the same for all."""
+
+    settings: BrokerSettings = BrokerSettings()  # noqa: RUF009  # a frozen value
+    passes: int | None = 1
+    """How many rounds at most; UNTIL_CLEAN: for as long as anything is dirty."""
+    first_dirty_offset: int | None = None
+    """In place of the checkpoint's."""
+    only_when_due: bool = False
+    skip_damaged: bool = False
+
+    def __call__(self, task: PartitionTask) -> Iterator[Row]:
+        """Plan, and write what the task asks for. Raises LogError, FormatError or OSError."""
+        note = why_left_alone(task)
+        if note is not None:
+            if task.target is not None and task.kind is not DirectoryKind.DELETE:
+                with task.result() as directory:
+                    ScratchFiles(task.path).write_to(directory)
+            yield _identity(task, "partition") | {"is_compacted": False, "note": note}
+        elif task.in_place:
+            yield from self._in_place(task)
+        elif task.target is not None:
+            with task.result() as directory, scratch_beside(directory) as scratch:
+                files = ScratchFiles(task.path, FixedClock(task.now_ms), scratch=scratch)
+                rows = self._rows(task, files)
+                files.write_to(directory)
+            yield from rows
+        else:
+            with self.dry_run(task) as files:
+                rows = self._rows(task, files)
+            yield from rows
+
+    @contextlib.contextmanager
+    def dry_run(self, task: PartitionTask) -> Iterator[ScratchFiles]:
+        """Files to work on of which nothing stays."""
+        clock = FixedClock(task.now_ms)
+        if self.passes == 1 and not self.skip_damaged:
+            yield ScratchFiles(task.path, clock)  # nobody reads again what is written
+            return
+        with tempfile.TemporaryDirectory(prefix="kafka-forensics-") as scratch:
+            yield ScratchFiles(task.path, clock, scratch=scratch)
+
+    def _in_place(self, task: PartitionTask) -> Iterator[Row]:
+        """By way of `.cleaned`, `.swap` and `.deleted`. What can go wrong is looked at before."""
+        if self.skip_damaged:
+            raise NotWhatIsNeededError(
+                "--skip-damaged leaves bytes out for ever: expected --output, not --in-place"
+            )
+        check_in_place(task.path)
+        view = ScratchFiles(task.path, FixedClock(task.now_ms))
+        with opened_log(task, view) as loading:
+            self._ensure_sound(loading.log, task, is_deep=True)
+        files = DiskFiles(task.path)
+        try:
+            rows = self._rows(task, files, was_checked=True)
+        except BaseException:
+            for name in files.names():
+                if parse_file_name(name).state is FileState.CLEANED:
+                    files.delete_if_exists(name)  # as the next load would
+            raise
+        files.sync_directory()
+        yield from rows
+
+    def _rows(self, task: PartitionTask, files: Files, *, was_checked: bool = False) -> list[Row]:
+        left_out = list(leave_out_damage(files)) if self.skip_damaged else []
+        with opened_log(task, files) as loading:
+            log = loading.log
+            if not was_checked and not self.skip_damaged:
+                self._ensure_sound(log, task)
+            before = log.size, log.segments.number_of_segments()
+            compaction = self.compact(task, log)
+            loading.close()
+            row = _partition_row(task, loading, compaction, before)
+        found = [_finding_row(task, each) for each in left_out]
+        row["findings"] = len(found)
+        rounds = [_round_row(task, number, each) for number, each in enumerate(compaction.rounds)]
+        return [*found, *rounds, row]
+
+    def compact(
+        self, task: PartitionTask, log: PartitionLog, witness: Witness | None = None
+    ) -> Compaction:
+        return compact_log(
+            log,
+            task.cleaner_checkpoint,
+            self.settings,
+            FixedClock(task.now_ms),
+            first_dirty_offset=self.first_dirty_offset,
+            passes=self.passes,
+            only_when_due=self.only_when_due,
+            witness=witness,
+            after_round=log.scheduler.run_all,
+        )
+
+    def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:
+        """Of the first round."""
+        first = self.first_dirty_offset
+        checkpoint = task.cleaner_checkpoint if first is None else first
+        return outlook(log, checkpoint, task.now_ms)
+
+    def _ensure_sound(
+        self, log: PartitionLog, task: PartitionTask, *, is_deep: bool = False
+    ) -> None:
+        seen = self.outlook(task, log)
+        if not seen.cleanable_bytes or (self.only_when_due and not seen.is_due):
+            return
+        damage = find_damage(log, seen.first_uncleanable_offset, is_deep=is_deep)
+        if damage is not None:
+            raise damage
+
+
+def why_left_alone(task: PartitionTask) -> str | None:
+    """Of directories that a broker's cleaner does not look at."""
+    if task.is_metadata_log:
+        return _METADATA
+    if task.kind in _NOTES:
+        return _NOTES[task.kind]
+    if not task.config.compact:
+        policy = ",".join(sorted(task.config.cleanup_policy)) or "empty"
+        return f"cleanup.policy is {policy}: not compacted (--set cleanup.policy=compact)"
+    return None
+
+
+@contextlib.contextmanager
+def scratch_beside(directory: Path) -> Iterator[Path]:
+    """For what may become a file of `directory`: on its file system, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=directory.parent) as scratch:
+        yield Path(scratch)
+
+
+# ------------------------------------------------------------------------------------ loading
+
+
+@dataclass(slots=True, kw_only=True)
+class Loading:
+    """A partition as a broker has it that just started, its high watermark where it was."""
+
+    loaded: LoadedPartition
+    cut_bytes: int
+    """What a restart cuts off, of a write that was torn."""
+    is_closed: bool = False
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.loaded.log
+
+    def close(self) -> None:
+        """In order: all flushed, indexes trimmed, what goes unlinked."""
+        self.loaded.scheduler.run_all()
+        self.log.flush()
+        self.log.close()
+        self.is_closed = True
+
+
+@contextlib.contextmanager
+def opened_log(task: PartitionTask, files: Files) -> Iterator[Loading]:
+    """Loaded, and closed at least as by a crash. Where a restart would cut data off: LogError.
+
+    `Loading.close` is for who wants the files afterwards.
+    """
+    journal = Journal()
+    loaded = load_directory(
+        files,
+        task.config,
+        clean_shutdown=task.is_clean,
+        log_start_offset=task.log_start_offset or 0,
+        recovery_point=task.recovery_point or 0,
+        clock=FixedClock(task.now_ms),
+        journal=journal,
+    )
+    loading = Loading(loaded=loaded, cut_bytes=0)
+    try:
+        if isinstance(files, ScratchFiles):  # files on disk were looked at before, on a view
+            loading.cut_bytes = _cut_bytes(files, journal, loaded)
+        loaded.log.update_high_watermark(_high_watermark(task, loaded.log))
+        yield loading
+    finally:
+        if not loading.is_closed:
+            loaded.close_handlers()
+
+
+def _high_watermark(task: PartitionTask, log: PartitionLog) -> int:
+    known = task.high_watermark
+    return log.log_end_offset if known is None or known == END else known
+
+
+def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -> int:
+    """What the load cut off; LogError if that is more than a write that was torn."""
+    plan = RecoveryPlan(directory=files.directory, files=files, journal=journal, loaded=loaded)
+    lost = lost_bytes(plan)
+    cuts = [entry for entry in journal.entries if entry.position is not None]
+    if not lost or not cuts:
+        return lost
+    beneath = DiskFiles(files.directory)
+    name, position = cuts[0].file, cuts[0].position or 0
+    is_last = parse_file_name(name).offset == live_base_offsets(beneath.names())[-1]
+    with opened(beneath, name) as file:
+        behind = find_batch(cast("BinaryIO", file.reader()), position + 1)
+    if is_last and behind is None:
+        return lost
+    raise NotWhatIsNeededError(
+        f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart cuts the"
+        f" log and loses {lost} bytes, expected a sound log to compact; see `recover`, or leave the"
+        " damage out with --skip-damaged"
+    )
+
+
+# --------------------------------------------------------------------------------------- rows
+
+
+def _identity(task: PartitionTask, kind: str) -> Row:
+    return {"kind": kind, "topic": task.topic, "partition": task.partition, "path": task.path}
+
+
+def _finding_row(task: PartitionTask, damage: Damage) -> Row:
+    return _identity(task, "finding") | {
+        "id": damage.rule,
+        "file": damage.error.location.path,
+        "position": damage.position,
+        "size_in_bytes": damage.size,
+        "first_offset": damage.first_offset,
+        "next_offset": damage.next_offset,
+        "found": damage.error.found,
+        "expected": damage.error.expected,
+    }
+
+
+def _round_row(task: PartitionTask, number: int, done: Round) -> Row:
+    stats, removed = done.stats, asdict(done.removed)
+    return (
+        _identity(task, "round")
+        | {"round": number + 1}
+        | _outlook_fields(done.outlook)
+        | {
+            "next_dirty_offset": done.next_dirty_offset,
+            "is_map_full": done.is_map_full,
+            "buffer_utilization": stats.buffer_utilization,
+            "map_bytes_read": stats.map_bytes_read,
+            "map_messages_read": stats.map_messages_read,
+            "bytes_read": stats.bytes_read,
+            "messages_read": stats.messages_read,
+            "bytes_written": stats.bytes_written,
+            "messages_written": stats.messages_written,
+            "invalid_messages_read": stats.invalid_messages_read,
+            "messages_unread": removed.pop("unread"),
+            **{f"removed_{name}": count for name, count in removed.items()},
+            "elapsed_seconds": stats.elapsed_secs,
+            "elapsed_index_seconds": stats.elapsed_index_secs,
+        }
+    )
+
+
+def _outlook_fields(seen: Outlook) -> Row:
+    return {
+        "first_dirty_offset": seen.first_dirty_offset,
+        "first_uncleanable_offset": seen.first_uncleanable_offset,
+        "held_by": seen.held_by,
+        "clean_bytes": seen.clean_bytes,
+        "cleanable_bytes": seen.cleanable_bytes,
+        "cleanable_ratio": seen.cleanable_ratio,
+        "is_due": seen.is_due,
+        "due_reason": seen.reason,
+    }
+
+
+def _partition_row(
+    task: PartitionTask, loading: Loading, done: Compaction, before: tuple[int, int]
+) -> Row:
+    log, (size, segments) = loading.log, before
+    is_known = task.high_watermark is not None
+    return (
+        _identity(task, "partition")
+        | {
+            "is_compacted": bool(done.rounds),
+            "cleanup_policy": sorted(task.config.cleanup_policy),
+            "now": task.now_ms,
+            "cleaner_checkpoint": task.cleaner_checkpoint,
+            "checkpoint_was_invalid": done.outlook.checkpoint_was_invalid,
+        }
+        | _outlook_fields(done.outlook)
+        | {
+            "rounds": len(done.rounds),
+            "split_segments": done.split_segments,
+            "new_cleaner_checkpoint": done.checkpoint,
+            "is_clean": done.is_clean,
+            "bytes_before": size,
+            "bytes_after": log.size,
+            "segments_before": segments,
+            "segments_after": log.segments.number_of_segments(),
+            "deleted_segments": done.deleted_segments,
+            "high_watermark": log.high_watermark,
+            "last_stable_offset": log.last_stable_offset,
+            "log_end_offset": log.log_end_offset,
+            "new_log_start_offset": log.log_start_offset,
+            "first_base_offset": log.segments.first_segment_base_offset(),
+            "cut_bytes": loading.cut_bytes,
+            "note": None if is_known else _NO_WATERMARK,
+        }
+    )
+
+
+def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
+    """What a broker holds of a partition once it was cleaned and stopped: all is flushed."""
+    if "new_cleaner_checkpoint" not in row:
+        return {}
+    place, start = (task.topic, task.partition), row["new_log_start_offset"]
+    changes: CheckpointChanges = {
+        FileKind.LOG_START_OFFSET_CHECKPOINT: {
+            place: start if start > row["first_base_offset"] else None
+        }
+    }
+    if row["new_cleaner_checkpoint"] is not None:
+        changes[FileKind.CLEANER_OFFSET_CHECKPOINT] = {place: row["new_cleaner_checkpoint"]}
+    if task.recovery_point is not None or task.target is not None:
+        changes[FileKind.RECOVERY_POINT_CHECKPOINT] = {place: row["log_end_offset"]}
+    if task.high_watermark is not None and task.high_watermark != END:
+        high_watermark = max(task.high_watermark, start)
+        changes[FileKind.REPLICATION_OFFSET_CHECKPOINT] = {place: high_watermark}
+    return changes
