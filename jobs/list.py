@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from jobs import options
+from jobs import options, rewriting
 from jobs.table import cell, human_size, json_line, table
 
 if TYPE_CHECKING:
@@ -57,7 +57,19 @@ def _list(arguments: argparse.Namespace) -> int:
     for row in rows:
         output.show(row)
     output.finish()
+    if _is_nothing_meant(inventory, options.Selection.of(arguments)):
+        rewriting.tell(rewriting.nothing_meant(arguments, inventory))
+        return options.COULD_NOT_RUN
     return output.code
+
+
+def _is_nothing_meant(inventory: Inventory, selection: options.Selection) -> bool:
+    """A log dir without partitions is told of, but for nobody who asked for some of them."""
+    if selection.is_everything:
+        return not inventory.log_dirs and not inventory.problems
+    return not any(
+        selection.includes(each.topic, each.partition) for _, each in inventory.partitions()
+    )
 
 
 def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:

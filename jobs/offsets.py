@@ -55,7 +55,7 @@ def _work(arguments: argparse.Namespace) -> int:
     from pipelines.offsets import OffsetsOf
 
     found = rewriting.find(arguments)
-    done = rewriting.Done(failures=found.unreadable)
+    done = rewriting.Done.of(found)
     function = OffsetsOf(arguments.replay)
     done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)
     _show(done.rows, arguments.format)

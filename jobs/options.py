@@ -147,10 +147,29 @@ def add_selection(parser: Parser) -> None:
         action="append",
         default=[],
         dest="partitions",
-        type=int,
+        type=_partition,
         metavar="N",
         help="partitions of this number; repeatable",
     )
+
+
+def _partition(text: str) -> int:
+    return natural(text, "a partition's number, 0 or more")
+
+
+def offset(text: str) -> int:
+    """For an option that takes one."""
+    return natural(text, "an offset, 0 or more")
+
+
+def natural(text: str, expected: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,6 +297,10 @@ def _kafka_version(text: str) -> str:
     return release
 
 
+_LOOKS_LIKE_SECONDS = range(978_307_200, 253_402_300_800)
+"""The years 2001 to 9999; as milliseconds they all lie before 1979, long before Kafka."""
+
+
 def time_ms(text: str) -> int:
     """Epoch milliseconds; a time without a zone is UTC."""
     from datetime import UTC, datetime, timedelta
@@ -289,6 +312,11 @@ def time_ms(text: str) -> int:
     else:
         if not -(2**63) <= number < 2**63:
             raise argparse.ArgumentTypeError(f"{text}: expected milliseconds, in 64 bits")
+        if number in _LOOKS_LIKE_SECONDS:
+            when = datetime.fromtimestamp(number, UTC).isoformat().replace("+00:00", "Z")
+            raise argparse.ArgumentTypeError(
+                f"{text}: looks like seconds ({when}), expected milliseconds: {number}000"
+            )
         return number
     try:
         moment = datetime.fromisoformat(text)

@@ -48,9 +48,14 @@ def _parser() -> options.Parser:
         "--clean-shutdown", choices=("yes", "no"), help="whether it was stopped in order"
     )
     group.add_argument(
-        "--recovery-point", type=int, metavar="OFFSET", help="up to where the log was flushed"
+        "--recovery-point",
+        type=options.offset,
+        metavar="OFFSET",
+        help="up to where the log was flushed",
     )
-    group.add_argument("--log-start", type=int, metavar="OFFSET", help="the log start offset")
+    group.add_argument(
+        "--log-start", type=options.offset, metavar="OFFSET", help="the log start offset"
+    )
     options.add_mode(parser)
     options.add_format(parser)
     options.add_engine(parser)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ from jobs import options, rewriting
 from jobs.table import human_size, json_line, table
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from pipelines.partition_tasks import PartitionTask
@@ -49,7 +49,7 @@ def _parser() -> options.Parser:
     )
     parser.add_argument(
         "--log-start",
-        type=int,
+        type=options.offset,
         metavar="OFFSET",
         help="the log start offset; default: the checkpoint",
     )
@@ -63,15 +63,7 @@ def _parser() -> options.Parser:
 def _high_watermark(text: str) -> int:
     from pipelines.retention import END
 
-    if text == _END:
-        return END
-    try:
-        offset = int(text)
-    except ValueError:
-        offset = -1
-    if offset < 0:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected an offset, or `{_END}`")
-    return offset
+    return END if text == _END else options.natural(text, f"an offset, or `{_END}`")
 
 
 def _work(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,9 +17,9 @@ from kafka_format.record import SimpleRecord
 from kafka_log.directory import FoundFile
 from kafka_log.names import parse_directory_name, parse_file_name
 from tests.kafka_log.dump.comparison import run
+from tests.unreadable import unreadable
 
 ROOT = Path(__file__).parents[2]
-NOBODY = 65534
 COMMAND = (sys.executable, "-m", "jobs.cli")
 API = "org.apache.kafka.tools.api"
 
@@ -55,14 +54,8 @@ def test_what_is_not_there_ends_with_3_and_the_rest_is_dumped(log: Path, tmp_pat
 
 def test_what_may_not_be_read_ends_with_3(log: Path) -> None:
     run(log)  # all that a dump imports is loaded: nobody may not read that either
-    log.chmod(0)
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)  # root may read everything
-    try:
+    with unreadable(log):
         dumped = run(log)
-    finally:
-        os.seteuid(user)
     assert dumped.code == 3
     assert "Permission denied" in dumped.stderr
 

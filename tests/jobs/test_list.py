@@ -188,6 +188,27 @@ def test_malformed_files_end_with_1_and_unreadable_ones_with_3(tmp_path, capsys)
     ]
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--topic", "nope*"), "no partition of the 18 here is meant by --topic nope*\n"),
+        (("--partition", "77"), "no partition of the 18 here is meant by --partition 77\n"),
+    ],
+)
+def test_what_matches_nothing_is_told_and_ends_with_3(capsys, words, message):
+    root = golden.shared("clean-3.9.1") / "data"
+    assert cli.main(["list", str(root), *words]) == 3
+    assert capsys.readouterr().err == message
+
+
+def test_a_directory_of_no_log_dir_is_told_and_an_empty_log_dir_is_listed(tmp_path, capsys):
+    assert cli.main(["list", str(tmp_path)]) == 3
+    assert capsys.readouterr().err == f"no partition found in {tmp_path}\n"
+    (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
+    assert cli.main(["list", str(tmp_path)]) == 0
+    assert "0 topics, 0 partitions" in capsys.readouterr().out
+
+
 def test_a_log_that_vanishes_before_its_end_is_read_keeps_its_row(tmp_path, capsys, monkeypatch):
     root = golden.unpack("legacy-2.8.2", tmp_path) / "data"
     monkeypatch.setattr(

@@ -42,7 +42,12 @@ def test_words_and_paths_may_be_mixed():
         (("x", ""), "a PATH is empty"),
         (("x", "--now", str(2**63)), "9223372036854775808: expected milliseconds, in 64 bits"),
         (("x", "--tpic", "a"), "unknown argument --tpic: did you mean --topic?"),
-        (("x", "--partition", "one"), "argument --partition: invalid int value: 'one'"),
+        (("x", "--partition", "one"), "'one': expected a partition's number, 0 or more"),
+        (("x", "--partition", "-1"), "'-1': expected a partition's number, 0 or more"),
+        (
+            ("x", "--now", "1700000000"),
+            "looks like seconds (2023-11-14T22:13:20Z), expected milliseconds: 1700000000000",
+        ),
         (("x", "--now", "noon"), "'noon': expected epoch milliseconds or a time such as"),
         (("x", "--dry-run", "--in-place"), "argument --in-place: not allowed with argument --dry"),
         (("x", "--output", "o", "--in-place"), "not allowed with argument --output"),
@@ -64,6 +69,8 @@ def test_wrong_usage_is_one_line_and_exit_code_2(words, message, capsys):
         ("0", 0),
         ("1794817164457", 1794817164457),
         ("-1", -1),
+        ("978307199", 978_307_199),  # not of this century, were it seconds
+        ("253402300800", 253_402_300_800),  # nor of a year with four digits
         ("2026-11-16T08:59:24.457Z", 1794819564457),
         ("2026-11-16T10:59:24.457+02:00", 1794819564457),
         ("1970-01-02", 86_400_000),

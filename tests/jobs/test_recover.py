@@ -14,6 +14,7 @@ from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from kafka_format.producer_snapshot import read_producer_snapshot
 from kafka_log.disk import overlay_files
 from tests import golden
+from tests.unreadable import open_the_way, unreadable
 
 NOW = 1_794_820_000_000
 LOG = "00000000000000000005.log"
@@ -227,6 +228,23 @@ def test_a_file_that_cannot_be_read_could_not_be_recovered(capsys, data, monkeyp
     assert code == COULD_NOT_RUN
     assert "index-default-0" in err
     assert "Permission denied" in err
+
+
+def test_a_partition_that_may_not_be_read_is_one_place(capsys, data, tmp_path_factory):
+    run(capsys, data)  # all that the verb imports is loaded: nobody may not read that either
+    open_the_way(tmp_path_factory.getbasetemp(), data)
+    whole, parts = data / "append-time-0", data / "append-time-1"
+    with unreadable(whole, parts / f"{0:020}.log", parts / "partition.metadata"):
+        code, _, err = run(capsys, data, "--topic", "append-time")
+    assert code == COULD_NOT_RUN
+    assert "; 2 places could not be looked at;" in err
+
+
+@pytest.mark.parametrize("option", ["--recovery-point", "--log-start"])
+def test_an_offset_is_not_negative(capsys, data, option):
+    code, _, err = run(capsys, data, option, -5)
+    assert code == USAGE
+    assert "'-5': expected an offset, 0 or more" in err
 
 
 def test_where_nothing_was_done_nothing_is_said_to_be_whole(capsys, data):

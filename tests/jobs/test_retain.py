@@ -17,8 +17,8 @@ from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests import golden
 from tests.kafka_log.disk.test_output import small_disk
+from tests.unreadable import open_the_way, unreadable
 
-NOBODY = 65534
 NOW = 1_794_820_000_000  # some time after the packs were made
 
 
@@ -292,18 +292,9 @@ def test_a_disk_that_is_too_small_is_left_empty(capsys, data, tmp_path):
 
 def test_what_may_not_be_read_is_told_and_the_rest_is_done(capsys, data, tmp_path_factory):
     run(capsys, data)  # all that the verb imports is loaded: nobody may not read that either
-    base = tmp_path_factory.getbasetemp()
-    for each in (base.parent, base, data.parent, data):
-        each.chmod(0o755)
-    (data / "tiny.segments-0").chmod(0)
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)  # root may read everything
-    try:
+    open_the_way(tmp_path_factory.getbasetemp(), data)
+    with unreadable(data / "tiny.segments-0"):
         code, out, err = run(capsys, data, "--topic", "tiny*")
-    finally:
-        os.seteuid(user)
-        (data / "tiny.segments-0").chmod(0o755)
     assert code == COULD_NOT_RUN
     assert "tiny.segments-0: Permission denied" in err
     assert "tiny-indexed-0" in out

@@ -15,8 +15,8 @@ from kafka_log.evidence.inventory import CheckpointState, Inventory, LogDir, Par
 from kafka_log.evidence.scan import scan
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from tests import golden
+from tests.unreadable import unreadable
 
-NOBODY = 65534
 CHECKPOINTS = {
     FileKind.RECOVERY_POINT_CHECKPOINT: "recovery_point",
     FileKind.REPLICATION_OFFSET_CHECKPOINT: "high_watermark",
@@ -431,19 +431,9 @@ def test_what_may_not_be_read_is_told_and_the_rest_is_there(open_path):
     root = golden.unpack("clean-3.9.1", open_path) / "data"
     scan([root])  # all that a scan imports is loaded: nobody may not read that either
     closed = [root / "codecs-0", root / "meta.properties", root / "__cluster_metadata-0"]
-    modes = {path: path.stat().st_mode for path in closed}
-    for path in closed:
-        path.chmod(0)
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)  # root may read everything
-    try:
+    with unreadable(*closed):
         inventory = scan([root])
         below = scan([root / "codecs-0"])
-    finally:
-        os.seteuid(user)
-        for path, mode in modes.items():
-            path.chmod(mode)
     problems = told(inventory)
     assert {(path, trouble) for path, trouble, _ in problems} == {
         (str(path), Trouble.UNREADABLE) for path in closed
