@@ -72,14 +72,15 @@ def _parser() -> options.Parser:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.schema import COLUMNS
+    from pipelines.schema import COLUMNS, WHAT_IF
 
     if arguments.output is None:
         raise options.UsageError("no --output DIR given")
     for name in arguments.tables:
         if name not in COLUMNS:
             raise options.UsageError(f"no table {name}{options.nearest(name, tuple(COLUMNS))}")
-    exported = _export(arguments, tuple(dict.fromkeys(arguments.tables)) or tuple(COLUMNS))
+    everything = tuple(name for name in COLUMNS if name not in WHAT_IF)
+    exported = _export(arguments, tuple(dict.fromkeys(arguments.tables)) or everything)
     _show(exported.tables)
     for path in exported.changed:
         sys.stderr.write(f"{path}: changed while it was read\n")
@@ -102,7 +103,7 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
         Storage(arguments.paths).scan()  # what is wrong with paths is said before Spark starts
     except StorageError as error:
         raise options.CannotRunError(str(error)) from None
-    spark = _session(arguments.format)
+    spark = spark_session(arguments.format)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -129,7 +130,7 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
         raise options.CannotRunError(_first_line(error)) from error
 
 
-def _session(form: str) -> SparkSession:
+def spark_session(form: str) -> SparkSession:
     """With Delta's jars only where they are wanted: Parquet needs no download."""
     from pipelines import session as sessions
 

@@ -23,7 +23,7 @@ from pyspark.sql.types import MapType, StructField, StructType, TimestampType
 from kafka_log.disk.output import OutputError
 from pipelines.manifest import changed, input_files, iso_time, manifest_text, with_digests
 from pipelines.options import parse_options
-from pipelines.schema import COLUMNS, column_names, spark_schema
+from pipelines.schema import COLUMNS, WHAT_IF, column_names, spark_schema
 from pipelines.session import DELTA_SETTINGS, settings
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "share_group_state": _BY_OFFSET,
 }
 """What makes a row another; all columns, of tables that are not named."""
-BY_TOPIC = frozenset({"records", "batches"})
+BY_TOPIC = frozenset({"records", "batches", "compaction"})
 """Tables with a directory a topic; the others are small, and would be all directories."""
 COMMENTS = {
     "records": "a row a record, as Spark's Kafka source has them",
@@ -70,7 +70,10 @@ COMMENTS = {
     "share_group_state": "a row a state of a share group",
     "cluster_metadata": "a row a record of the KRaft metadata",
     "findings": "a row something that is wrong",
+    "compaction": "a row a record that the cleaner would keep or remove, and why",
 }
+EVERYTHING = tuple(table for table in COLUMNS if table not in WHAT_IF)
+"""What is exported if nothing is named."""
 
 
 class DeltaUnavailableError(Exception):
@@ -104,7 +107,7 @@ def export(
     output: str,
     *,
     now_ms: int,
-    tables: Sequence[str] = tuple(COLUMNS),
+    tables: Sequence[str] = EVERYTHING,
     form: str = "delta",
     options: dict[str, str] | None = None,
     digests: bool = True,

@@ -54,6 +54,9 @@ class TableOptions(TypedDict, total=False):
     columns: str | Iterable[str]
     max_split_bytes: int | str
     verify_checksums: bool
+    now: int | datetime
+    settings: str | Mapping[str, Any]
+    rounds: int
 
 
 class LogDirectory:
@@ -187,6 +190,13 @@ class LogDirectory:
     def findings(self, **options: Unpack[TableOptions]) -> DataFrame:
         """A row something that is wrong."""
         return self.table("findings", **options)
+
+    def compaction(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """A row a record, and whether the cleaner would keep it, by which rule.
+
+        By the clock of `now`, with `settings` (Kafka's names) over those of the topics.
+        """
+        return self.table("compaction", **options)
 
     def __repr__(self) -> str:
         name = f"LogDirectory({', '.join(map(repr, map(str, self.paths)))})"

@@ -17,6 +17,12 @@ refused with the nearest that is known; so are values that contradict each other
     columns              which, with commas between
     maxSplitBytes        about how much one task reads (128m)
     verifyChecksums      whether a wrong checksum is damage
+
+Of the table compaction, which tells what would be:
+
+    now                  epoch milliseconds: the time to judge by; default: the clock
+    settings             Kafka's names: JSON, or name=value with semicolons between
+    rounds               of the cleaner (1)
 """
 
 from __future__ import annotations
@@ -107,6 +113,10 @@ class Options:
     """Those of the schema, in its order; never empty once parsed."""
     max_split_bytes: int = DEFAULT_SPLIT_BYTES
     verify_checksums: bool = True
+    now_ms: int | None = None
+    settings: tuple[str, ...] = ()
+    """Each name=value."""
+    rounds: int = 1
     bounds: Bounds = Bounds()
 
     def includes(self, topic: str, partition: int | None) -> bool:
@@ -284,6 +294,38 @@ def _size(text: str) -> int:
     return size
 
 
+def _settings(text: str) -> tuple[str, ...]:
+    from kafka_log.settings import SettingsError, read_settings
+
+    if text.lstrip().startswith("{"):
+        try:
+            named = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ValueError(
+                f'expected JSON such as {{"delete.retention.ms": 0}}: {error}'
+            ) from None
+        given = tuple(f"{name}={_setting(value)}" for name, value in named.items())
+    else:
+        given = tuple(each.strip() for each in text.split(";") if each.strip())
+    try:
+        read_settings(overrides=given)
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
+    return given
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _rounds(text: str) -> int:
+    if not re.fullmatch(r"\s*0*[1-9]\d{0,8}\s*", text):
+        raise ValueError("expected a number, 1 or more")
+    return int(text)
+
+
 _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "path": ("path", _path),
     "paths": ("several_paths", _path),
@@ -300,6 +342,9 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "columns": ("columns", _list),
     "maxSplitBytes": ("max_split_bytes", _size),
     "verifyChecksums": ("verify_checksums", _boolean),
+    "now": ("now_ms", _time),
+    "settings": ("settings", _settings),
+    "rounds": ("rounds", _rounds),
 }
 _NAMES = {name.lower(): name for name in _OPTIONS}
 _PARSERS = {name.lower(): parser for name, parser in _OPTIONS.items()}

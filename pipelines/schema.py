@@ -357,6 +357,29 @@ FINDINGS: Columns = (
     ("expected", STRING, "what should be"),
     ("on_restart", STRING, "what a broker does about it when it starts"),
 )
+COMPACTION: Columns = (
+    *_TOPIC,
+    ("round", INT, "of the cleaner, from 1 on"),
+    ("segment", LONG, "base offset of the segment that it was read from"),
+    ("position", LONG, "of its batch in that .log"),
+    ("base_offset", LONG, "of its batch"),
+    ("offset", LONG, "of a record; null of a row that is about a batch"),
+    ("key", BINARY, "null is not empty"),
+    ("is_tombstone", BOOLEAN, "a record whose value is null"),
+    ("timestamp", TIMESTAMP, "null if there is none, or Spark cannot hold it"),
+    ("timestamp_ms", LONG, "exactly as stored, of a batch the largest; -1 is none"),
+    ("producer_id", LONG, "null unless idempotent or transactional"),
+    ("verdict", STRING, "kept or removed"),
+    ("rule", STRING, "why: see docs/explain.md"),
+    ("superseded_by", LONG, "the offset of the latest record of its key; null if not for that"),
+    ("delete_horizon_ms", LONG, "when a tombstone or marker may go, as stored or as now set"),
+    ("marker_offset", LONG, "of the marker that aborted its transaction"),
+    ("held_until_ms", LONG, "when min.compaction.lag.ms lets the cleaner at it"),
+    ("held_by", LONG, "the producer whose open transaction keeps the cleaner off"),
+    ("record_count", INT, "of a row that is about a batch: how many it had"),
+    ("detail", STRING, "the rule as a sentence"),
+    ("path", STRING, "the partition's directory; only if `columns` names it"),
+)
 
 COLUMNS: dict[str, Columns] = {
     "records": RECORDS,
@@ -377,8 +400,14 @@ COLUMNS: dict[str, Columns] = {
     "share_group_state": SHARE_GROUP_STATE,
     "cluster_metadata": CLUSTER_METADATA,
     "findings": FINDINGS,
+    "compaction": COMPACTION,
 }
-ON_REQUEST: dict[str, frozenset[str]] = {"records": frozenset({"path"})}
+ON_REQUEST: dict[str, frozenset[str]] = {
+    "records": frozenset({"path"}),
+    "compaction": frozenset({"path"}),
+}
+WHAT_IF = frozenset({"compaction"})
+"""Tables of what would be, not of what is there: those who want everything do not mean them."""
 
 
 def column_names(table: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
 from kafka_format.record import wrap_int64
-from kafka_log.cleaner.cleanable import cleanable_offsets, first_young_segment, log_to_clean
+from kafka_log.cleaner.cleanable import first_young_segment, select
 from kafka_log.cleaner.rules import RULES, Rule
 from kafka_log.cleaner.verdict import BatchRetention
 
@@ -508,46 +508,46 @@ def explain(
     *,
     make_cleaner: Callable[[Witness], Cleaner],
     now_ms: int,
-    rounds: int = 1,
+    rounds: int | None = 1,
+    only_when_due: bool = False,
 ) -> list[Cleaned]:
     """Clean a log and tell why. On an overlay nothing is written: it is a dry run that talks.
 
-    As many rounds as asked for, as long as something is dirty, however little; what each of them
-    read and wrote. The last one ends with rows for all that it did not come to.
+    As many rounds as asked for (None: all that it takes), while something is dirty, however little
+    (unless `only_when_due`); what each of them read and wrote. The last one ends with rows for all
+    that it did not come to.
     """
     explainer = Explainer(sink)
     cleaner = make_cleaner(explainer)
     done: list[Cleaned] = []
-    end_offset = 0
+    end_offset, unjudged = 0, Rule.NOT_DIRTY
     while True:
-        offsets = cleanable_offsets(log, last_clean_offset, now_ms)
-        cleanable = log_to_clean(
-            log, offsets.first_dirty_offset, offsets.first_uncleanable_dirty_offset
-        )
-        is_dirty = offsets.first_dirty_offset < cleanable.first_uncleanable_offset
+        chosen = select(log, last_clean_offset, now_ms)
+        is_dirty = chosen.first_dirty_offset < chosen.first_uncleanable_offset
+        if is_dirty and only_when_due and not chosen.is_eligible:
+            is_dirty, unjudged = False, Rule.NOT_DUE
         if len(done) == rounds or (done and not is_dirty):
             break
-        explainer.begin(cleaner, cleanable, now_ms)
+        explainer.begin(cleaner, chosen, now_ms)
         if not is_dirty:
             break
-        done.append(cleaner.do_clean(cleanable))
+        done.append(cleaner.do_clean(chosen))
         explainer.finish()
         last_clean_offset = end_offset = done[-1].next_dirty_offset
+        unjudged = Rule.NOT_REACHED
     for segment in log.log_segments:
         if segment.base_offset >= end_offset:
-            explainer.add_rest(segment, held(log, cleanable, segment, now_ms, is_first=not done))
+            explainer.add_rest(segment, _held(chosen, segment, unjudged, now_ms))
     return done
 
 
-def held(
-    log: PartitionLog, cleanable: LogToClean, segment: LogSegment, now_ms: int, *, is_first: bool
-) -> Held:
+def _held(chosen: LogToClean, segment: LogSegment, unjudged: Rule, now_ms: int) -> Held:
     """Why no round came to a segment."""
-    if segment.base_offset >= log.active_segment.base_offset:
+    if segment.base_offset >= chosen.log.active_segment.base_offset:
         return Held(Rule.NOT_CLEANABLE_ACTIVE_SEGMENT)
-    if segment.base_offset < cleanable.first_uncleanable_offset:
-        return Held(Rule.NOT_DIRTY if is_first else Rule.NOT_REACHED)
-    return limit(log, cleanable.first_dirty_offset, now_ms)
+    if segment.base_offset < chosen.first_uncleanable_offset:
+        return Held(unjudged)
+    return limit(chosen.log, chosen.first_dirty_offset, now_ms)
 
 
 def limit(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Held:

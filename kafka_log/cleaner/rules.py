@@ -65,6 +65,7 @@ class Rule(Enum):
     # What no round came to.
     NOT_REACHED = KEPT, "the offset map was full before its segment: a later round judges it"
     NOT_DIRTY = KEPT, "nothing behind it is dirty, so that there is no round"
+    NOT_DUE = KEPT, "dirty, but not enough, and not for long enough: no broker would clean it yet"
     NOT_CLEANABLE_ACTIVE_SEGMENT = KEPT, "not cleanable: it lies in the active segment"
     NOT_CLEANABLE_OPEN_TRANSACTION = (
         KEPT,

@@ -54,6 +54,7 @@ TABLES: dict[str, str] = {
         "pipelines.tables.internal_topics:READER",
     ),
     "findings": "pipelines.tables.findings:READER",
+    "compaction": "pipelines.tables.compaction:READER",
 }
 """By table: the module and the name of its TableReader in it."""
 

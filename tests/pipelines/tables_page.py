@@ -46,6 +46,7 @@ _ROWS = {
     "share_group_state": "A snapshot or an update: a record of `__share_group_state`.",
     "cluster_metadata": "A record of the KRaft metadata, of the log or of a snapshot.",
     "findings": "Something wrong. [Every rule has a page](findings/README.md).",
+    "compaction": "What the cleaner would do to a record, and why. [Every rule](explain.md).",
 }
 
 

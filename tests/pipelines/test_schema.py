@@ -16,7 +16,7 @@ TABLES = {
     *("offset_index", "time_index", "transaction_index"),
     *("producer_snapshots", "leader_epochs", "checkpoints"),
     *("consumer_offsets", "group_metadata", "transaction_state", "share_group_state"),
-    *("cluster_metadata", "findings"),
+    *("cluster_metadata", "findings", "compaction"),
 }
 
 

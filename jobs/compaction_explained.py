@@ -1,0 +1,341 @@
+"""What `compact` tells instead of doing: why each record stays, one key's life, other settings."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import contextlib
+import io
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobs import options, rewriting
+from jobs.table import human_size, json_line, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from jobs.rewriting import Done, Found
+    from pipelines.compaction import CompactPartition
+    from pipelines.what_if import ScenarioTask
+
+Row = dict[str, Any]
+
+_HEX, _BASE64 = "0x", "base64:"
+_LIFE = ("partition", "round", "offset", "time", "what", "verdict", "rule", "why")
+_BAR = 40
+
+
+def add_arguments(parser: options.Parser) -> None:
+    """`explain`, `explain_format`, `explain_key`, `what_if`."""
+    group = parser.add_argument_group("what to tell instead (nothing is cleaned)")
+    group.add_argument(
+        "--explain",
+        metavar="DIR",
+        help="write the table compaction: a row a record, kept or removed, and by which rule",
+    )
+    group.add_argument(
+        "--explain-format",
+        choices=("parquet", "delta"),
+        default="parquet",
+        help="parquet (default: a file a partition), or delta (needs Spark)",
+    )
+    group.add_argument(
+        "--explain-key",
+        type=key_of,
+        metavar="KEY",
+        help="every record of this key, and what becomes of it; text, 0xHEX or base64:…",
+    )
+    group.add_argument(
+        "--what-if",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="what would stay under another setting, side by side; several at once with spaces"
+        " between; repeatable",
+    )
+
+
+def key_of(text: str) -> bytes:
+    """A key as it is typed."""
+    try:
+        if text.startswith(_HEX):
+            return bytes.fromhex(text.removeprefix(_HEX))
+        if text.startswith(_BASE64):
+            return base64.b64decode(text.removeprefix(_BASE64), validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    return text.encode(errors="surrogateescape")
+
+
+def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int | None:
+    """None if nothing of this was asked for."""
+    asked = [
+        name
+        for name, value in (
+            ("--explain", arguments.explain),
+            ("--explain-key", arguments.explain_key),
+            ("--what-if", arguments.what_if or None),
+        )
+        if value is not None
+    ]
+    if not asked:
+        return None
+    if len(asked) > 1:
+        raise options.UsageError(f"{' and '.join(asked)}: expected one of them")
+    if options.mode(arguments) is not options.Mode.DRY_RUN:
+        raise options.UsageError(f"{asked[0]} tells what would be: without --output, --in-place")
+    if arguments.explain is not None:
+        return _explain(arguments, found, compact)
+    if arguments.explain_key is not None:
+        return _explain_key(arguments, found, compact)
+    return _what_if(arguments, found)
+
+
+# ------------------------------------------------------------------------------------ --explain
+
+
+def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int:
+    from kafka_log.disk.output import check_output, whole_directory
+    from kafka_log.errors import LogError
+
+    done = rewriting.Done.of(found)
+    evidence = [*arguments.paths, *(each.path for each in found.log_dirs)]
+    try:
+        with rewriting.terminated_as_interrupted(), contextlib.ExitStack() as stack:
+            if arguments.explain_format == "delta":
+                check_output(arguments.explain, evidence)
+                prefix = "kafka-forensics-"
+                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
+            else:
+                directory = stack.enter_context(whole_directory(arguments.explain, evidence))
+            _write(arguments, found, compact, directory, done)
+            done.ensure_whole(arguments.explain)
+            if arguments.explain_format == "delta":
+                _to_delta(directory, arguments.explain)
+    except (LogError, OSError) as error:
+        rewriting.tell(str(error))
+        return options.COULD_NOT_RUN
+    _show_rules(done.rows, arguments)
+    return done.exit_code
+
+
+def _write(
+    arguments: argparse.Namespace,
+    found: Found,
+    compact: CompactPartition,
+    directory: Path,
+    done: Done,
+) -> None:
+    from pipelines.explanation import ExplainInto
+
+    function = ExplainInto(directory=str(directory), compact=compact)
+    for row in rewriting.answers(arguments, "explain", found.tasks, function, done):
+        # By the name it has in the end.
+        name = row.pop("file")
+        place = None if name is None else str(Path(arguments.explain) / Path(name).name)
+        done.rows.append(row | {"file": None if arguments.explain_format == "delta" else place})
+
+
+def _to_delta(source: Path, target: str) -> None:
+    from jobs.export import spark_session
+    from pipelines.export import ensure_delta
+    from pipelines.schema import column_names, spark_schema
+
+    files = sorted(map(str, source.glob("*.parquet")))
+    if not files:
+        raise options.CannotRunError("no partition here is compacted: nothing to write")
+    spark = spark_session("delta")
+    ensure_delta(spark)
+    schema = spark_schema("compaction", (*column_names("compaction"), "path"))
+    frame = spark.read.schema(schema).parquet(*files)
+    frame.write.format("delta").partitionBy("topic").save(target)
+
+
+def _show_rules(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
+    from kafka_log.cleaner.rules import RULES
+
+    if arguments.format == "json":
+        for row in rows:
+            print(json_line(row))
+        return
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(row["rules"])
+    lines = [(rule.verdict, rule.text, counts[rule.text]) for rule in RULES if counts[rule.text]]
+    for line in table(("verdict", "rule", "rows"), lines, right=("rows",)):
+        print(line)
+    if not arguments.quiet:
+        told = [row for row in rows if row["note"] is None]
+        counted = rewriting.counted(len(told), "partition")
+        sys.stderr.write(f"{counts.total()} rows of {counted}: {arguments.explain}\n")
+        if not told:
+            _no_topic()
+
+
+def _no_topic() -> None:
+    rewriting.tell("no topic here has cleanup.policy=compact: --set cleanup.policy=compact")
+
+
+# -------------------------------------------------------------------------------- --explain-key
+
+
+def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int:
+    from pipelines.key_life import KeyLife
+
+    done = rewriting.Done.of(found)
+    function = KeyLife(key=arguments.explain_key, compact=compact)
+    done.rows += rewriting.answers(arguments, "explain", found.tasks, function, done)
+    records = [row for row in done.rows if row["kind"] == "record"]
+    if arguments.format == "json":
+        for row in records:
+            print(json_line(row))
+    elif records:
+        for line in table(_LIFE, map(_life_cells, records), right=("round", "offset")):
+            print(line)
+    if not records and not arguments.quiet:
+        rewriting.tell(f"no record here has the key {shown_key(arguments.explain_key)}")
+        if all(row["kind"] == "partition" for row in done.rows) and done.rows:
+            _no_topic()
+    return done.exit_code
+
+
+def shown_key(key: bytes) -> str:
+    """As it could be typed."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return _HEX + key.hex()
+    return text if text.isprintable() and not text.startswith((_HEX, _BASE64)) else _HEX + key.hex()
+
+
+def _life_cells(row: Row) -> list[object]:
+    return [
+        f"{row['topic']}-{row['partition']}",
+        row["round"],
+        row["offset"],
+        rewriting.iso_time(None if row["timestamp_ms"] == -1 else row["timestamp_ms"]),
+        "tombstone" if row["is_tombstone"] else "value",
+        row["verdict"],
+        row["rule"],
+        row["detail"],
+    ]
+
+
+# ------------------------------------------------------------------------------------ --what-if
+
+
+def _what_if(arguments: argparse.Namespace, found: Found) -> int:
+    from pipelines.what_if import AS_IT_IS, judge, totals
+
+    done = rewriting.Done.of(found)
+    scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
+    tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]
+    done.rows += rewriting.answers(arguments, "what-if", tasks, judge, done)  # type: ignore[arg-type]
+    total = totals(done.rows)
+    if arguments.format == "json":
+        for row in (*done.rows, *total):
+            print(json_line(row))
+    elif not any(row["partitions"] for row in total):
+        _no_topic()
+    else:
+        for line in (*_side_by_side(total), "", *_chart(total)):
+            print(line)
+    return done.exit_code
+
+
+def _tasks(
+    arguments: argparse.Namespace, name: str, given: tuple[str, ...]
+) -> Iterator[ScenarioTask]:
+    """The partitions as `compact` would find them with these settings added."""
+    from jobs import compact
+    from pipelines.what_if import ScenarioTask
+
+    changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})
+    with contextlib.redirect_stderr(io.StringIO()):  # what is there was told of before
+        found = rewriting.find(changed)
+    settings = compact.function(changed, found).settings
+    for task in found.tasks:
+        if arguments.high_watermark is not None:
+            task = replace(task, high_watermark=arguments.high_watermark)  # noqa: PLW2901
+        yield ScenarioTask(
+            scenario=name,
+            task=task,
+            settings=settings,
+            first_dirty_offset=arguments.first_dirty,
+        )
+
+
+def _side_by_side(total: Sequence[Row]) -> Iterator[str]:
+    names = ("", *(row["scenario"] for row in total))
+    notes: list[str] = []
+    lines = [(name, *(show(row, notes) for row in total)) for name, show in _MEASURES]
+    _, *rest = table([""] * len(names), [names, *lines])  # settings are not for upper case
+    yield from rest
+    yield ""
+    for number, note in enumerate(notes, 1):
+        yield f"[{number}] {note}"
+
+
+def _reduction(row: Row, _: list[str]) -> str | None:
+    from pipelines.what_if import reduction
+
+    percent = reduction(row)
+    return None if percent is None else f"{percent:.1f} %"
+
+
+def _number(name: str) -> Any:
+    return lambda row, _: f"{row[name]:,}"
+
+
+def _size(name: str) -> Any:
+    return lambda row, _: human_size(row[name])
+
+
+def _when(at: str, reason: str) -> Any:
+    """A time, or that it is not known; why is a note below."""
+
+    def show(row: Row, notes: list[str]) -> str:
+        if row[reason] not in notes:
+            notes.append(row[reason])
+        moment = rewriting.iso_time(row[at]) or "unknown"
+        return f"{moment} [{notes.index(row[reason]) + 1}]"
+
+    return show
+
+
+def _may_go(row: Row, _: list[str]) -> str | None:
+    if row["oldest_tombstone_ms"] is None:
+        return None
+    when = rewriting.iso_time(row["oldest_tombstone_may_go_ms"])
+    return when or f"unknown ({row['oldest_tombstone_reason']})"
+
+
+_MEASURES: tuple[tuple[str, Any], ...] = (
+    ("records now", _number("records_before")),
+    ("records kept", _number("records_after")),
+    ("size now", _size("bytes_before")),
+    ("size kept", _size("bytes_after")),
+    ("reduction", _reduction),
+    ("segments now", _number("segments_before")),
+    ("segments kept", _number("segments_after")),
+    ("tombstones kept", _number("tombstones_after")),
+    ("oldest tombstone", lambda row, _: rewriting.iso_time(row["oldest_tombstone_ms"])),
+    ("which may go", _may_go),
+    ("cleaning is due", _when("due_at_ms", "due_reason")),
+    ("and then again", _when("next_cleaning_at_ms", "next_cleaning_reason")),
+)
+
+
+def _chart(total: Sequence[Row]) -> Iterable[str]:
+    """Bytes that stay, as bars of one scale."""
+    most = max(max(row["bytes_before"], row["bytes_after"]) for row in total) or 1
+    width = max(len(row["scenario"]) for row in total)
+    for row in total:
+        bar = "█" * round(_BAR * row["bytes_after"] / most)
+        yield f"{row['scenario']:{width}}  {bar:░<{_BAR}}  {human_size(row['bytes_after'])}"

@@ -1,0 +1,154 @@
+"""What becomes of a log under some settings: what stays of it, and when it is cleaned again.
+
+tally = Tally()
+explain(log, checkpoint, tally, …)
+tally.records_kept, tally.tombstones_kept, tally.oldest_tombstone
+
+what_if(log, checkpoint, …)         all of it, of a log on files where nothing is written
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kafka_log.cleaner.due import next_cleaning
+from kafka_log.cleaner.explain import NONE, explain
+from kafka_log.cleaner.rules import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka_log.cleaner.cleaner import Cleaner
+    from kafka_log.cleaner.explain import Explained
+    from kafka_log.cleaner.witness import Witness
+    from kafka_log.log import PartitionLog
+
+
+class OldestTombstone(NamedTuple):
+    """By its own time."""
+
+    offset: int
+    timestamp: int
+    delete_horizon_ms: int | None
+    """From when on a round may take it; None if no round has come to it."""
+    reason: str
+    """Why it is still there."""
+
+
+class Tally:
+    """A sink that counts. Kept is what the last round leaves, removed what any of them took."""
+
+    def __init__(self) -> None:
+        self.removed_by = np.zeros(len(RULES), np.int64)
+        self.records_kept = self.tombstones_kept = 0
+        self.oldest_tombstone: OldestTombstone | None = None
+        self._round = 0
+
+    @property
+    def records_removed(self) -> int:
+        return int(self.removed_by.sum())
+
+    def removed_by_rule(self) -> dict[str, int]:
+        counts = self.removed_by.tolist()
+        return {rule.text: count for rule, count in zip(RULES, counts, strict=True) if count}
+
+    def __call__(self, rows: Explained) -> None:
+        if rows.round_number != self._round:
+            self._round = rows.round_number
+            self.records_kept = self.tombstones_kept = 0
+            self.oldest_tombstone = None
+        kept = rows.is_kept & rows.is_record
+        gone = rows.rule[~rows.is_kept & rows.is_record]
+        self.removed_by += np.bincount(gone, minlength=len(RULES))
+        self.records_kept += int(np.count_nonzero(kept))
+        tombstones = np.flatnonzero(kept & rows.is_tombstone)
+        if len(tombstones):
+            self.tombstones_kept += len(tombstones)
+            self._see(rows, int(tombstones[np.argmin(rows.timestamp[tombstones])]))
+
+    def _see(self, rows: Explained, row: int) -> None:
+        timestamp, horizon = int(rows.timestamp[row]), int(rows.delete_horizon[row])
+        oldest = self.oldest_tombstone
+        if oldest is None or timestamp < oldest.timestamp:
+            self.oldest_tombstone = OldestTombstone(
+                int(rows.offset[row]),
+                timestamp,
+                None if horizon == NONE else horizon,
+                RULES[rows.rule[row]].text,
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Of one log under one set of settings."""
+
+    due_at_ms: int | None
+    """When a broker would clean the log as it lies; None if time alone does not bring it about."""
+    due_reason: str
+    rounds: int
+    records_before: int
+    records_after: int
+    removed: dict[str, int]
+    """By rule."""
+    bytes_before: int
+    bytes_after: int
+    segments_before: int
+    segments_after: int
+    tombstones_after: int
+    oldest_tombstone: OldestTombstone | None
+    next_cleaning_at_ms: int | None
+    """When a broker would clean it again, once it was cleaned."""
+    next_cleaning_reason: str
+
+    def row(self) -> dict[str, Any]:
+        """Plain values."""
+        row = asdict(self)
+        oldest = self.oldest_tombstone
+        del row["oldest_tombstone"]
+        return row | {
+            "oldest_tombstone_offset": None if oldest is None else oldest.offset,
+            "oldest_tombstone_ms": None if oldest is None else oldest.timestamp,
+            "oldest_tombstone_may_go_ms": None if oldest is None else oldest.delete_horizon_ms,
+            "oldest_tombstone_reason": None if oldest is None else oldest.reason,
+        }
+
+
+def what_if(
+    log: PartitionLog,
+    last_clean_offset: int | None,
+    *,
+    make_cleaner: Callable[[Witness], Cleaner],
+    now_ms: int,
+    rounds: int | None = None,
+) -> Outcome:
+    """Clean a log, by default until a round leaves nothing to the next, and tell what came of it.
+
+    The log's files are read again: not for those that forget what is written to them.
+    """
+    due = next_cleaning(log, last_clean_offset, now_ms)
+    size, segments = log.size, log.segments.number_of_segments()
+    tally = Tally()
+    done = explain(
+        log, last_clean_offset, tally, make_cleaner=make_cleaner, now_ms=now_ms, rounds=rounds
+    )
+    after = done[-1].next_dirty_offset if done else last_clean_offset
+    following = next_cleaning(log, after, now_ms)
+    return Outcome(
+        due_at_ms=due.at_ms,
+        due_reason=due.reason,
+        rounds=len(done),
+        records_before=tally.records_kept + tally.records_removed,
+        records_after=tally.records_kept,
+        removed=tally.removed_by_rule(),
+        bytes_before=size,
+        bytes_after=log.size,
+        segments_before=segments,
+        segments_after=log.segments.number_of_segments(),
+        tombstones_after=tally.tombstones_kept,
+        oldest_tombstone=tally.oldest_tombstone,
+        next_cleaning_at_ms=following.at_ms,
+        next_cleaning_reason=following.reason,
+    )

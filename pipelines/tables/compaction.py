@@ -1,0 +1,79 @@
+"""The table `compaction`: what the cleaner would do to each record, and why.
+
+A split is a partition: what happens to a record depends on all the others. The clock is the option
+`now`, else the time when the query is planned; settings are those of the KRaft metadata and of the
+option `settings`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kafka_log.clock import system_clock
+from kafka_log.settings import SettingsError, read_settings
+from pipelines.options import OptionsError
+from pipelines.partition_tasks import partition_tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from kafka_log.settings import Settings
+    from pipelines.compaction import CompactPartition
+    from pipelines.options import Options
+    from pipelines.partition_tasks import PartitionTask
+    from pipelines.storage import Storage
+
+
+class PartitionSplit(NamedTuple):
+    task: PartitionTask
+    compact: CompactPartition
+
+
+class _Compaction:
+    def plan(self, options: Options, storage: Storage) -> list[PartitionSplit]:
+        from pipelines.compaction import CompactPartition, why_left_alone
+
+        for path in options.paths:
+            if "://" in path and not path.startswith("file://"):
+                raise OptionsError(f"{path}: found a URI, expected local files to compact")
+        inventory = storage.scan()
+        try:
+            settings = read_settings(
+                metadata=inventory.metadata,
+                node_id=inventory.node_id,
+                overrides=options.settings,
+            )
+            tasks = partition_tasks(
+                inventory,
+                settings,
+                now_ms=system_clock() if options.now_ms is None else options.now_ms,
+                includes=options.includes,
+            )
+        except SettingsError as error:
+            raise OptionsError(f"option settings: {error}") from error
+        compact = CompactPartition(settings=broker_settings(settings), passes=options.rounds)
+        return [PartitionSplit(task, compact) for task in tasks if why_left_alone(task) is None]
+
+    def read(self, split: PartitionSplit, options: Options) -> Iterator[pa.RecordBatch]:
+        from pipelines.explanation import iter_explained
+
+        return iter_explained(split.task, split.compact, options.columns)
+
+
+def broker_settings(settings: Settings) -> Any:
+    """Those of a broker's cleaner threads."""
+    from kafka_log.cleaner.manager import BrokerSettings
+
+    broker: dict[str, Any] = dict(settings.broker)
+    return BrokerSettings(
+        dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"],
+        io_buffer_size=broker["log.cleaner.io.buffer.size"],
+        load_factor=broker["log.cleaner.io.buffer.load.factor"],
+        message_max_bytes=broker["message.max.bytes"],
+        threads=broker["log.cleaner.threads"],
+    )
+
+
+READER = _Compaction()
