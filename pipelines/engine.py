@@ -81,7 +81,7 @@ def run(
         raise EngineError("Spark may run a task twice, and this must not be: use --engine local")
     if repeatable and (engine == "spark" or processes is None):
         known = sum(sizes) if bytes_of else 0
-        context = _spark_context(engine, known if len(todo) > 1 else 0)
+        context = spark_context(engine, known if len(todo) > 1 else 0)
         if context is not None:
             from pipelines.spark_tasks import answers as on_spark
 
@@ -92,7 +92,7 @@ def run(
     return _rows(todo, answers, sizes, on_progress)
 
 
-def _spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
+def spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
     """Spark, if it is to be used. EngineError where it must be and cannot."""
     if engine == "local":
         return None

@@ -463,7 +463,10 @@ class ParallelCleaner(Cleaner):
         log, stats = cleanable.log, done.stats
         for group, rewritten in zip(done.groups, done.rewritten, strict=True):
             _add(stats, rewritten.stats)
-            swap_in(log, self._adopted(log, group[0].base_offset, work), group)
+            cleaned = self._adopted(log, group[0].base_offset, work)
+            unindexed = rewritten.bytes_since_last_index_entry
+            cleaned._bytes_since_last_index_entry = unindexed  # noqa: SLF001
+            swap_in(log, cleaned, group)
         if self._witnesses is not None:
             self.seen = [each.witness for each in done.rewritten if each.witness is not None]
         stats.end_time = self._stats_clock()
@@ -475,7 +478,7 @@ class ParallelCleaner(Cleaner):
         written = DiskFiles(group_path(work, base_offset))
         for name in written.names():
             adopt(log.files, name, written)
-        return LogSegment.open(
+        cleaned = LogSegment.open(
             log.files,
             base_offset,
             self.config,
@@ -483,6 +486,8 @@ class ParallelCleaner(Cleaner):
             file_already_exists=True,
             suffix=suffix,
         )
+        cleaned.max_timestamp_so_far()  # whoever wrote it knows: it shows when it is cut later
+        return cleaned
 
 
 class _Round(NamedTuple):

@@ -89,6 +89,8 @@ class Rewritten(NamedTuple):
     stats: CleanerStats
     witness: Witness | None
     """As it is afterwards."""
+    bytes_since_last_index_entry: int
+    """Of the new segment: who appends to it again goes on counting."""
 
 
 def rewrite_group(task: GroupTask) -> Rewritten:
@@ -110,11 +112,12 @@ def rewrite_group(task: GroupTask) -> Rewritten:
         segments = [_SourceSegment(source) for source in task.sources]
         try:
             cleaned = cleaner.clean_group(this_round, cast("list[LogSegment]", segments))
+            unindexed = cleaned._bytes_since_last_index_entry  # noqa: SLF001  # passed on
             cleaned.close_handlers()
         finally:
             for segment in segments:
                 segment.log.close_handlers()
-    return Rewritten(stats, witness)
+    return Rewritten(stats, witness, unindexed)
 
 
 def group_path(work: str, base_offset: int) -> Path:

@@ -1,0 +1,39 @@
+"""What happens to tasks on a cluster, as functions that other processes can import."""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+from unittest import mock
+
+from kafka_log.cleaner.parallel.group import Superseded
+from pipelines.parallel_compaction import OnSpark
+
+
+def twice(function: Callable[[Any], Any], task: Any) -> Any:
+    """As if it had been slow, and another attempt had come first."""
+    function(task)
+    return function(task)
+
+
+def dies_once(marker: str, function: Callable[[Any], Any], task: Any) -> Any:
+    """The first of all tasks takes its process along in the midst of writing."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return function(task)
+    with mock.patch.object(Superseded, "latest_of", _die):
+        return function(task)
+
+
+def _die(*_: Any) -> None:
+    os._exit(9)
+
+
+class Troubled(OnSpark):
+    """Tasks through one of the above."""
+
+    trouble: Any = staticmethod(twice)
+
+    def map(self, function: Any, tasks: Sequence[Any], size_of: Any) -> list[Any]:
+        return super().map(partial(self.trouble, function), tasks, size_of)
