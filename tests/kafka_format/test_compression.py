@@ -15,9 +15,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_format.codecs.lz4_frame import header_checksum
 from kafka_format.compression import (
     Codec,
-    _lz4_header_checksum,
     codec_of,
     compress,
     decompress,
@@ -136,9 +136,7 @@ def _frame_with_content_size(stream: str) -> bytes:
     head = bytes.fromhex(stream.replace("??", ""))
     library = lz4.frame.compress(b"x" * 5, store_size=True)  # knows XXH32 of such a descriptor
     assert library[4] & 0x08
-    return (
-        head + bytes([_lz4_header_checksum(head[4:])]) + bytes.fromhex("03000080 616263 00000000")
-    )
+    return head + bytes([header_checksum(head[4:])]) + bytes.fromhex("03000080 616263 00000000")
 
 
 @pytest.mark.parametrize("name", OTHER_STREAMS)
@@ -221,11 +219,11 @@ def test_broken_streams_are_format_errors_with_a_position(name: str) -> None:
     assert caught.value.location.position == position, str(caught.value)
 
 
-def test_lz4_header_checksums_are_the_second_byte_of_xxh32() -> None:
-    assert _lz4_header_checksum(b"") == 0x5D  # XXH32 of nothing is 0x02cc5d05
-    assert _lz4_header_checksum(b"a") == 0x74  # 0x550d7456
-    assert _lz4_header_checksum(b"abc") == 0x53  # 0x32d153ff
-    assert _lz4_header_checksum(bytes.fromhex("6040")) == 0x82
+def testheader_checksums_are_the_second_byte_of_xxh32() -> None:
+    assert header_checksum(b"") == 0x5D  # XXH32 of nothing is 0x02cc5d05
+    assert header_checksum(b"a") == 0x74  # 0x550d7456
+    assert header_checksum(b"abc") == 0x53  # 0x32d153ff
+    assert header_checksum(bytes.fromhex("6040")) == 0x82
     for flags, options in [
         ("store_size", {"store_size": True}),
         ("block_checksum", {"block_checksum": True}),
@@ -233,7 +231,7 @@ def test_lz4_header_checksums_are_the_second_byte_of_xxh32() -> None:
     ]:
         frame = lz4.frame.compress(b"abc", **({"store_size": False} | options))
         end = 14 if frame[4] & 0x08 else 6
-        assert _lz4_header_checksum(frame[4:end]) == frame[end], flags
+        assert header_checksum(frame[4:end]) == frame[end], flags
 
 
 @pytest.mark.parametrize("size", [1, 300, 65536, 200_000])
