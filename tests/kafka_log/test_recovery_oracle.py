@@ -1,6 +1,6 @@
 """Our loader against Kafka's, on the same damaged directories: the same files, the same state.
 
-Every case is a directory (damage_cases.py) in three copies: one that Kafka's UnifiedLog.create
+Every case is a directory (damage/) in three copies: one that Kafka's UnifiedLog.create
 opens and leaves as a dying broker would, one that our loader recovers in place, and the evidence,
 which is only planned for; the plan is then written elsewhere.
 """
@@ -21,7 +21,8 @@ from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.recovery import LoadedPartition, load_partition, plan_partition
-from tests.kafka_log.damage_cases import Case, Source, build_sources, draw_case, make
+from tests.kafka_log.damage.cases import Case, draw_case, make
+from tests.kafka_log.damage.sources import Source, build_sources
 from tests.oracle.client import Oracle
 from tests.oracle.logs import START
 
