@@ -76,7 +76,8 @@ def draw_plan(seed: int) -> LogPlan:
 
 def draw_config(rng: random.Random, base: Mapping[str, Any]) -> dict[str, Any]:
     return dict(base) | {
-        "cleanup.policy": "compact",
+        "cleanup.policy": rng.choice(("compact", "compact", "compact,delete")),
+        "retention.ms": rng.choice((-1, 30_000)),
         "delete.retention.ms": rng.choice((0, 100, 50_000)),
         "min.compaction.lag.ms": rng.choice((0, 0, 0, 0, 5_000, 40_000)),
         "max.compaction.lag.ms": rng.choice((2**63 - 1, 3_000)),
@@ -118,6 +119,8 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
     passes[0]["steps"] = [{"do": "update_config", "config": smaller}]
     if rng.random() < 0.7:
         passes[0]["steps"] += [{"do": "roll"}, {"do": "high_watermark"}]
+    for one in passes[1:]:  # as the cleaner's thread does once it has cleaned
+        one["steps"] = [{"do": "delete_old_segments", "time": one["time"]}]
     end = built.state["log_end_offset"]
     return Case(
         name=f"plan {seed}",
