@@ -36,18 +36,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> options.Parser:
     parser = options.Parser("offsets", description=_DESCRIPTION, epilog=_EPILOG)
-    options.add_paths(parser)
-    options.add_selection(parser)
-    options.add_settings(parser)
-    options.add_clock(parser)
+    options.add_partitions(parser)
     parser.add_argument(
         "--replay",
         action="store_true",
         help="from all batch headers, not only from those behind the newest producer snapshot",
     )
-    options.add_format(parser)
-    options.add_engine(parser)
-    options.add_kafka_version(parser)
+    options.add_running(parser)
     return parser
 
 

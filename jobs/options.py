@@ -131,6 +131,21 @@ def add_paths(parser: Parser) -> None:
     )
 
 
+def add_partitions(parser: Parser) -> None:
+    """Which partitions, their settings, and the time: what all verbs over partitions ask for."""
+    add_paths(parser)
+    add_selection(parser)
+    add_settings(parser)
+    add_clock(parser)
+
+
+def add_running(parser: Parser) -> None:
+    """How rows are shown, where the work is done, by whose rules."""
+    add_format(parser)
+    add_engine(parser)
+    add_kafka_version(parser)
+
+
 def add_selection(parser: Parser) -> None:
     """`topics` and `partitions`: see `Selection.of`."""
     group = parser.add_argument_group("what to look at")

@@ -39,10 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> options.Parser:
     parser = options.Parser("recover", description=_DESCRIPTION, epilog=_EPILOG)
-    options.add_paths(parser)
-    options.add_selection(parser)
-    options.add_settings(parser)
-    options.add_clock(parser)
+    options.add_partitions(parser)
     group = parser.add_argument_group("what the broker would know (default: its files)")
     group.add_argument(
         "--clean-shutdown", choices=("yes", "no"), help="whether it was stopped in order"
@@ -57,9 +54,7 @@ def _parser() -> options.Parser:
         "--log-start", type=options.offset, metavar="OFFSET", help="the log start offset"
     )
     options.add_mode(parser)
-    options.add_format(parser)
-    options.add_engine(parser)
-    options.add_kafka_version(parser)
+    options.add_running(parser)
     return parser
 
 

@@ -37,10 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> options.Parser:
     parser = options.Parser("retain", description=_DESCRIPTION, epilog=_EPILOG)
-    options.add_paths(parser)
-    options.add_selection(parser)
-    options.add_settings(parser)
-    options.add_clock(parser)
+    options.add_partitions(parser)
     parser.add_argument(
         "--high-watermark",
         type=_high_watermark,
@@ -54,9 +51,7 @@ def _parser() -> options.Parser:
         help="the log start offset; default: the checkpoint",
     )
     options.add_mode(parser)
-    options.add_format(parser)
-    options.add_engine(parser)
-    options.add_kafka_version(parser)
+    options.add_running(parser)
     return parser
 
 

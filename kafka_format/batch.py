@@ -136,6 +136,11 @@ class BatchHeader(NamedTuple):
         return TimestampType.CREATE_TIME
 
     @property
+    def log_append_time(self) -> int | None:
+        """The timestamp of every record, if the broker gave it."""
+        return self.max_timestamp if self.attributes & _LOG_APPEND_TIME else None
+
+    @property
     def is_transactional(self) -> bool:
         return bool(self.attributes & _TRANSACTIONAL)
 
@@ -234,17 +239,9 @@ class RecordBatch:
         A batch that says it has none is not looked into, whatever follows its header: so does
         Kafka, which keeps the bare headers of batches that compaction emptied.
         """
-        header = self.header
         payload = self._plain_records(limit)
         try:
-            return decode_records(
-                payload,
-                header.record_count,
-                base_offset=header.base_offset,
-                base_timestamp=header.base_timestamp,
-                base_sequence=header.base_sequence,
-                log_append_time=self._log_append_time,
-            )
+            return decode_payload(self.header, payload)
         except FormatError as error:
             raise self._located(error) from None
 
@@ -254,7 +251,7 @@ class RecordBatch:
         A batch is given whole or not at all: what is wrong with it is raised by this call. So one
         of more records than that is gone through twice.
         """
-        return self._iter_checked(limit, self._log_append_time)
+        return self._iter_checked(limit, self.header.log_append_time)
 
     def encode(self, *, limit: int | None = None) -> bytes:
         """The batch written anew from its fields and records, as Kafka would write them."""
@@ -267,12 +264,6 @@ class RecordBatch:
         if header.record_count:
             payload = compress(header.codec, payload, magic=header.magic)
         return assemble(header, payload)
-
-    @property
-    def _log_append_time(self) -> int | None:
-        """The timestamp of every record, if the broker gave it."""
-        header = self.header
-        return header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None
 
     def _plain_records(self, limit: int | None) -> bytes:
         """The bytes that are to hold `record_count` records; none are if it is zero."""
@@ -347,6 +338,18 @@ def decode_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> Re
         raise TruncatedError(Location(path, position), f"{left} bytes", f"a batch of {size}")
     raw = memoryview(buffer)[position : position + size]
     return RecordBatch(header, path, position, raw)
+
+
+def decode_payload(header: BatchHeader, payload: bytes) -> list[Record]:
+    """The records of a batch from their plain bytes; positions in errors count from these."""
+    return decode_records(
+        payload,
+        header.record_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+        base_sequence=header.base_sequence,
+        log_append_time=header.log_append_time,
+    )
 
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytes:

@@ -98,11 +98,7 @@ class LegacyHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        if self.magic == 0:
-            return TimestampType.NO_TIMESTAMP_TYPE
-        if self.attributes & _LOG_APPEND_TIME:
-            return TimestampType.LOG_APPEND_TIME
-        return TimestampType.CREATE_TIME
+        return timestamp_type_of(self.magic, self.attributes)
 
     @property
     def last_offset(self) -> int:
@@ -115,6 +111,15 @@ class LegacyHeader(NamedTuple):
     @property
     def max_timestamp(self) -> int:
         return self.timestamp
+
+
+def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
+    """Of a message of its own: inside a wrapper, the wrapper's counts."""
+    if magic == 0:
+        return TimestampType.NO_TIMESTAMP_TYPE
+    if attributes & _LOG_APPEND_TIME:
+        return TimestampType.LOG_APPEND_TIME
+    return TimestampType.CREATE_TIME
 
 
 class LegacyMessage(NamedTuple):

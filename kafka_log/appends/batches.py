@@ -19,6 +19,7 @@ from kafka_format.batch import HEADER_SIZE, BatchHeader
 from kafka_format.checksum import crc32, crc32c
 from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.errors import FormatError
+from kafka_format.legacy import timestamp_type_of
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_SEQUENCE, NO_TIMESTAMP, Header, TimestampType, wrap_int64
 from kafka_log.appends.broken_streams import read_stream
@@ -29,7 +30,6 @@ _UP_TO_MAGIC = 17
 _UP_TO_LAST_OFFSET_DELTA = 27
 SMALLEST_MESSAGE = 14
 _INT32_MAX = 2**31 - 1
-_LOG_APPEND_TIME = 0x08
 _CODECS = tuple(Codec)  # by number
 
 _ENTRY = struct.Struct(">qi")
@@ -139,13 +139,9 @@ class LegacyRecord:
 
     @property
     def timestamp_type(self) -> TimestampType:
-        if self.magic == 0:
-            return TimestampType.NO_TIMESTAMP_TYPE
-        if self._wrapper_type is not None:
+        if self._wrapper_type is not None and self.magic != 0:
             return self._wrapper_type
-        if self.attributes & _LOG_APPEND_TIME:
-            return TimestampType.LOG_APPEND_TIME
-        return TimestampType.CREATE_TIME
+        return timestamp_type_of(self.magic, self.attributes)
 
     @property
     def timestamp(self) -> int:

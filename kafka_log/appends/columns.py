@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kafka_format.batch import HEADER_SIZE
+from kafka_format.batch import HEADER_SIZE, decode_payload
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.window import readonly
 from kafka_format.compression import Codec
 from kafka_format.record import NO_TIMESTAMP
-from kafka_log.appends.records import RecordBrief, RecordSummary, decode_rows
+from kafka_log.appends.records import RecordBrief, RecordSummary
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -59,7 +59,7 @@ class AppendedColumns:
         return list(map(RecordBrief._make, fields))
 
     def records(self) -> list[Record]:
-        return decode_rows(self._batch, self._data[self._start : self._end].tobytes())
+        return decode_payload(self._batch.header, self._data[self._start : self._end].tobytes())
 
     def canonical_payload(self) -> memoryview | None:
         """The payload, if these records written anew would be the same bytes."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kafka_format.batch import decode_payload
 from kafka_format.compression import Codec
 from kafka_format.errors import (
     MEMORY,
@@ -153,7 +154,7 @@ def _decode(batch: DefaultBatch, compiled: bool | None) -> WholeRecords:
     payload, broken = batch.plain_payload()
     if broken is not None:
         raise broken
-    return RecordRows(decode_rows(batch, payload), len(payload))
+    return RecordRows(decode_payload(batch.header, payload), len(payload))
 
 
 def iter_offsets(records: Buffer) -> Iterator[int]:
@@ -174,19 +175,6 @@ def prefers_kernels(size: int) -> bool:
     from kafka_format.columnar.compilation import can_compile
 
     return can_compile()
-
-
-def decode_rows(batch: DefaultBatch, payload: bytes) -> list[Record]:
-    header = batch.header
-    is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    return decode_records(
-        payload,
-        header.record_count,
-        base_offset=header.base_offset,
-        base_timestamp=header.base_timestamp,
-        base_sequence=header.base_sequence,
-        log_append_time=header.max_timestamp if is_append_time else None,
-    )
 
 
 # --- damage ---------------------------------------------------------------------------------------

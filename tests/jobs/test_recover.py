@@ -1,7 +1,6 @@
 """`recover` on real brokers' directories: a copy is what Kafka's own loader leaves."""
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from kafka_format.producer_snapshot import read_producer_snapshot
 from kafka_log.disk import overlay_files
 from tests import golden
+from tests.jobs.trees import tree
 from tests.unreadable import open_the_way, unreadable
 
 NOW = 1_794_820_000_000
@@ -42,17 +42,6 @@ def rows(capsys, *arguments, expect=CLEAN):
 def partition_row(found, name):
     (row,) = [r for r in found if r["kind"] == "partition" and Path(r["path"]).name == name]
     return row
-
-
-def tree(directory):
-    return {
-        str(path.relative_to(directory)): (
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-            path.stat().st_mtime_ns,
-        )
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
 
 
 def contents(directory):

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -16,6 +15,7 @@ from jobs import cli, retain
 from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests import golden
+from tests.jobs.trees import tree
 from tests.kafka_log.disk.test_output import small_disk
 from tests.unreadable import open_the_way, unreadable
 
@@ -49,18 +49,6 @@ def deleted(found, topic, partition=0):
         and (row["topic"], row["partition"]) == (topic, partition)
         and row["is_deleted"]
     ]
-
-
-def tree(directory):
-    """Every file below, with its content and time."""
-    return {
-        str(path.relative_to(directory)): (
-            hashlib.sha256(path.read_bytes()).hexdigest(),
-            path.stat().st_mtime_ns,
-        )
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
 
 
 def contents(directory):

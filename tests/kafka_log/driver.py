@@ -24,8 +24,8 @@ from kafka_log.disk.files import Files
 from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
 from kafka_log.log import FetchIsolation, PartitionLog
 from kafka_log.producer_state import SENTINEL
-from kafka_log.producers.entry import ProducerStateEntry
 from kafka_log.segment import LogSegment
+from tests.kafka_log.producer_driver import described
 
 NEVER = 2**31 - 1
 _SHIFT = 8  # base offset, then the length
@@ -290,38 +290,13 @@ def brief_state(log: PartitionLog) -> dict[str, Any]:
             {"epoch": entry.epoch, "start_offset": entry.start_offset}
             for entry in log.leader_epoch_cache.epoch_entries
         ],
-        "producers": [_producer(producers[producer_id]) for producer_id in sorted(producers)],
+        "producers": [described(producers[producer_id]) for producer_id in sorted(producers)],
         "aborted_transactions": [AbortedTransaction(*txn)._asdict() for txn in aborted],
     }
 
 
 def full_state(log: PartitionLog) -> dict[str, Any]:
     return brief_state(log) | {"segments": [_segment(segment) for segment in log.log_segments]}
-
-
-def _producer(entry: ProducerStateEntry) -> dict[str, Any]:
-    first = entry.current_txn_first_offset
-    return {
-        "producer_id": entry.producer_id,
-        "producer_epoch": entry.producer_epoch,
-        "last_sequence": entry.last_seq,
-        "last_offset": entry.last_data_offset,
-        "offset_delta": entry.last_offset_delta,
-        "timestamp": entry.last_timestamp,
-        "coordinator_epoch": entry.coordinator_epoch,
-        "current_txn_first_offset": -1 if first is None else first,
-        "batches": [
-            {
-                "first_sequence": batch.first_seq,
-                "last_sequence": batch.last_seq,
-                "first_offset": batch.first_offset,
-                "last_offset": batch.last_offset,
-                "offset_delta": batch.offset_delta,
-                "timestamp": batch.timestamp,
-            }
-            for batch in entry.batch_metadata
-        ],
-    }
 
 
 def _segment(segment: LogSegment) -> dict[str, int]:

@@ -1,0 +1,15 @@
+"""What is below a directory, to be compared."""
+
+import hashlib
+
+
+def tree(directory):
+    """Every file below, with its content and time."""
+    return {
+        str(path.relative_to(directory)): (
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+            path.stat().st_mtime_ns,
+        )
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
