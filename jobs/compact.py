@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jobs import options, rewriting
+from jobs import compaction_explained, options, rewriting
 from jobs.table import human_size, json_line, table
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def _parser() -> options.Parser:
     options.add_settings(parser)
     options.add_clock(parser)
     _add_cleaning(parser)
+    compaction_explained.add_arguments(parser)
     options.add_mode(parser)
     options.add_format(parser)
     options.add_engine(parser)
@@ -71,7 +72,7 @@ def _add_cleaning(parser: options.Parser) -> None:
     group = parser.add_argument_group("how to clean")
     group.add_argument(
         "--first-dirty",
-        type=_offset,
+        type=options.offset,
         metavar="OFFSET",
         help="where the dirty part begins; default: cleaner-offset-checkpoint",
     )
@@ -109,21 +110,10 @@ def _add_cleaning(parser: options.Parser) -> None:
     )
 
 
-def _offset(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**63:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected an offset")
-    return int(text)
-
-
 def _high_watermark(text: str) -> int:
     from pipelines.compaction import END
 
-    if text == _END:
-        return END
-    try:
-        return _offset(text)
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected an offset, or `{_END}`") from None
+    return END if text == _END else options.offset(text)
 
 
 def _passes(text: str) -> int | None:
@@ -154,12 +144,14 @@ def _work(arguments: argparse.Namespace) -> int:
         found.tasks[:] = [replace(task, high_watermark=high_watermark) for task in found.tasks]
     if arguments.skip_damaged and arguments.in_place:
         raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
-    compact = rewriting.Rewriting(
-        verb="compact", function=function(arguments, found), changes_of=checkpoint_changes
-    )
-    done = compact.run(arguments, found)
+    compact = function(arguments, found)
+    told = compaction_explained.run(arguments, found, compact)
+    if told is not None:
+        return told
+    rewrite = rewriting.Rewriting(verb="compact", function=compact, changes_of=checkpoint_changes)
+    done = rewrite.run(arguments, found)
     _show(done.rows, arguments)
-    if not arguments.quiet:
+    if not arguments.quiet and done.error is None:
         _talk(done, found.tasks, arguments)
     has_findings = any(row["kind"] == "finding" for row in done.rows)
     return done.exit_code or (options.FINDINGS if has_findings else options.CLEAN)

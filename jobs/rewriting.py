@@ -80,7 +80,7 @@ class Rewriting:
         """All partitions that are meant, and the results where they belong."""
         from kafka_format.errors import FormatError
         from kafka_log.errors import LogError
-        from pipelines.partition_tasks import destination
+        from pipelines.partition_tasks import destination, is_full_disk
 
         mode = options.mode(arguments)
         if mode is options.Mode.IN_PLACE and arguments.engine == "spark":
@@ -102,6 +102,8 @@ class Rewriting:
                 self._finish(place, found.log_dirs, tasks, rows_of)
         except (FormatError, LogError, OSError) as error:
             done.error = _text(error)
+            if is_full_disk(error) and arguments.output is not None:
+                done.error = f"{arguments.output}: {done.error} where the copy is written"
             tell(done.error)
             return done
         done.was_written = mode is not options.Mode.DRY_RUN

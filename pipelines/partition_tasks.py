@@ -36,6 +36,10 @@ CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+def is_full_disk(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTask:
     """A partition directory and all that is known around it."""
@@ -76,7 +80,7 @@ class PartitionTask:
             with whole_partition(self.target, scratch) as directory:
                 yield directory
         except OSError as error:
-            if error.errno not in _FULL:
+            if not is_full_disk(error):
                 raise
             # Told beside the partition's path, which is on another disk: that one is not full.
             raise OSError(error.errno, f"{error.strerror} where the copy is written") from error

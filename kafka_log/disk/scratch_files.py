@@ -40,6 +40,28 @@ class ScratchFiles(OverlayFiles):
         super().__init__(directory, clock)
         self._scratch = None if scratch is None else os.fspath(scratch)
 
+    def path_on_disk(self, name: str) -> str | None:
+        """Where just the bytes of this file lie, if anywhere, for who reads them by itself."""
+        content = self._content(name)
+        if isinstance(content, _ScratchContent):
+            return content.path
+        return content.original if content.is_original else None
+
+    def adopt(self, name: str, path: str | os.PathLike[str]) -> None:
+        """A file that somebody else wrote, on the file system of the scratch directory."""
+        content = self._new_content(name)
+        source = Path(path)
+        modified_ms = source.stat().st_mtime_ns // 1_000_000
+        if isinstance(content, _ScratchContent):
+            source.replace(content.path)
+            content.size = Path(content.path).stat().st_size
+        elif isinstance(content, _SizeAlone):
+            content.size = source.stat().st_size
+        else:
+            content.write_at(0, source.read_bytes())
+        content.modified_ms = modified_ms
+        self._contents[name] = content
+
     def _new_content(self, name: str) -> Content:
         parsed = parse_file_name(name)
         if parsed.kind is FileKind.LOG:
@@ -72,6 +94,10 @@ class _ScratchContent(Content):
         os.close(fd)
         self._files = DiskFiles(scratch)
         self._name = Path(path).name
+
+    @property
+    def path(self) -> str:
+        return self._files.path(self._name)
 
     def _open(self) -> File:
         return self._files.open(self._name)
@@ -106,7 +132,7 @@ class _ScratchContent(Content):
         """By its new name: bytes are written once."""
         target = Path(files.path(name))
         target.open("xb").close()  # nothing is ever overwritten
-        path = Path(self._files.path(self._name))
+        path = Path(self.path)
         path.chmod(0o644)
         path.replace(target)
         self._files, self._name = files, name
