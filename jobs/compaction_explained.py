@@ -200,7 +200,7 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
             print(line)
     if not records and not arguments.quiet:
         rewriting.tell(f"no record here has the key {shown_key(arguments.explain_key)}")
-        if all(row["kind"] == "partition" for row in done.rows) and done.rows:
+        if not any(task.config.compact for task in found.tasks):
             _no_topic()
     return done.exit_code
 

@@ -1,0 +1,56 @@
+"""Pushed items are pulled: in order, a few ahead, errors and ends included."""
+
+import threading
+import time
+
+import pytest
+
+from pipelines.pulled import pulled
+
+
+def test_items_come_in_order():
+    assert list(pulled(lambda push: [push(i) for i in range(1000)] and None)) == list(range(1000))
+
+
+def test_what_the_work_raises_is_raised_behind_its_items():
+    def work(push):
+        push(1)
+        raise ValueError("broken")
+
+    found = []
+    with pytest.raises(ValueError, match="broken"):
+        found.extend(pulled(work))
+    assert found == [1]
+
+
+def test_work_is_only_a_few_items_ahead():
+    pushed = []
+
+    def work(push):
+        for i in range(100):
+            push(i)
+            pushed.append(i)
+
+    items = pulled(work)
+    assert next(items) == 0
+    time.sleep(0.3)
+    assert len(pushed) <= 6
+    items.close()
+
+
+def test_work_that_nobody_waits_for_ends():
+    before = threading.active_count()
+    ended = []
+
+    def work(push):
+        try:
+            while True:
+                push(0)
+        finally:
+            ended.append(True)
+
+    items = pulled(work)
+    next(items)
+    items.close()
+    assert ended == [True]
+    assert threading.active_count() == before
