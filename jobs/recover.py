@@ -27,9 +27,11 @@ _EPILOG = """\
 example: what a restart after a crash would lose, whatever the marker says
   kafka-forensics recover /data --topic orders --clean-shutdown no
 
-exit codes: 0 nothing is lost, 1 a restart would lose data or refuse to start, 2 usage, 3 something
-could not be read or written. All fields: docs/jobs/recover.md
+exit codes: 0 nothing is lost, 1 a restart would lose data, give up a log dir or fail, 2 usage,
+3 something could not be read or written. All fields: docs/jobs/recover.md
 """
+_FATAL = ("stop", "offline")
+"""Of a log dir: the broker does not start, or goes on without the dir."""
 _COLUMNS = ("partition", "file", "action", "before", "after", "reason")
 
 
@@ -128,7 +130,7 @@ def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
 
 def _is_bad(row: Row) -> bool:
     if row["kind"] == "log_dir":
-        return bool(row["action"] == "stop")
+        return row["action"] in _FATAL
     return row["kind"] == "partition" and bool(row["lost_bytes"] or row["error"])
 
 
@@ -171,6 +173,9 @@ def _summary(done: Done) -> str:
     parts = [losses if cut else whole if partitions else "nothing was recovered"]
     if stopped:
         parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
+    given_up = {row["path"] for row in done.rows if row["kind"] == "log_dir" and _is_bad(row)}
+    if given_up:
+        parts.append(f"{rewriting.counted(len(given_up), 'log dir')} would not load")
     if done.failures:
         parts.append(f"{rewriting.counted(done.failures, 'place')} could not be looked at")
     parts.append(f"a broker reads {human_size(read)} of logs, about {seconds:.1f} s")

@@ -5,7 +5,7 @@
                   .snapshot
 
 Names are only parsed (names.py): a file is what its name says, until someone reads it. What the
-names and small files of a log dir mean together, inventory.py tells.
+names and small files of a log dir mean together, evidence/inventory.py tells.
 """
 
 import os

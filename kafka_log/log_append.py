@@ -1,10 +1,10 @@
 """An append, from the bytes of a request to the last of its effects.
 
-    1  batches      sizes, checksums, order                              append_info.py
+    1  batches      sizes, checksums, order                              appends/info.py
     2  records      checked, stamped, converted, given offsets           validation.py (a leader)
     3  epochs       the first batch of a leader begins its epoch
     4  a segment    a new one if the active is full, old, or cannot hold these offsets
-    5  producers    duplicates, sequences, epochs, transactions          producer_validation.py
+    5  producers    duplicates, sequences, epochs, transactions          producers/validation.py
     6  bytes, then producers, transaction index, high watermark
 
 What fails leaves behind what the steps before it did: an epoch, a new segment. So does Kafka.

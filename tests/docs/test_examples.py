@@ -64,6 +64,36 @@ def test_links_lead_somewhere(page):
     assert missing == []
 
 
+def module_tables():
+    """Rows of tables with a column `module`: the page, and what stands in that column."""
+    for page in PAGES:
+        column = None
+        for line in page.read_text().splitlines():
+            cells = [cell.strip() for cell in line.split("|")]
+            if "module" in cells or "modules" in cells:
+                column = cells.index("module" if "module" in cells else "modules")
+            elif column is not None and len(cells) > column:
+                yield page.name, cells[column]
+            else:
+                column = None
+
+
+def test_modules_that_a_page_names_are_there():
+    tracked = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    known = {f"/{path.removesuffix('.py')}" for path in tracked.stdout.splitlines()}
+    known |= {f"{path.rpartition('/')[0]}/" for path in known}
+    named = [
+        (page, f"/{each}")
+        for page, cell in module_tables()
+        for each in re.findall(r"`([a-z_/]+)`", cell)
+    ]
+    assert len(named) > 60
+    assert [(page, name) for page, name in named if not any(k.endswith(name) for k in known)] == []
+
+
 def test_every_make_target_says_what_it_does():
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))

@@ -236,6 +236,17 @@ def test_an_offset_is_not_negative(capsys, data, option):
     assert "'-5': expected an offset, 0 or more" in err
 
 
+def test_a_checkpoint_that_does_not_read_costs_the_log_dir(capsys, data):
+    (data / "recovery-point-offset-checkpoint").write_text("what?\n")
+    code, out, err = run(capsys, data, "--topic", "index-default", "--format", "json")
+    offline = [
+        row["file"] for row in map(json.loads, out.splitlines()) if "offline" in row.values()
+    ]
+    assert offline == ["recovery-point-offset-checkpoint"]
+    assert code == FINDINGS
+    assert "; 1 log dir would not load;" in err
+
+
 def test_where_nothing_was_done_nothing_is_said_to_be_whole(capsys, data):
     code, _, err = run(capsys, data, "--output", data / "out")
     assert code == COULD_NOT_RUN
