@@ -1,7 +1,6 @@
 """The same partitions under several settings, as tasks and rows: a row a partition and scenario.
 
-    tasks = scenarios(inventory, {"as it is": (), "no tombstones": ("delete.retention.ms=0",)}, …)
-    rows = list(run(tasks, judge))
+    rows = compare(["/data"], {"no tombstones": {"delete.retention.ms": 0}}, now_ms=…)
     rows += totals(rows)
 
 A log is cleaned until nothing more of it can be, on a view of its files: what a cleaner writes goes
@@ -10,18 +9,26 @@ to a temporary directory and away.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kafka_log.cleaner.manager import BrokerSettings
 from kafka_log.cleaner.what_if import what_if
 from kafka_log.clock import FixedClock
 from kafka_log.disk.scratch_files import ScratchFiles
+from kafka_log.errors import LogError
+from kafka_log.evidence.scan import scan
+from kafka_log.settings import read_settings
 from pipelines.compaction import opened_log, why_left_alone
+from pipelines.engine import Failure, run
+from pipelines.partition_tasks import partition_tasks
+from pipelines.tables.compaction import broker_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pipelines.partition_tasks import PartitionTask
 
@@ -61,6 +68,46 @@ class ScenarioTask:
     @property
     def in_place(self) -> bool:
         return False
+
+
+def compare(
+    paths: Sequence[str | os.PathLike[str]],
+    scenarios: Mapping[str, Mapping[str, object]],
+    *,
+    now_ms: int,
+    topics: Sequence[str] = (),
+    processes: int | None = None,
+) -> list[Row]:
+    """Rows of all partitions of some topics (globs) that are compacted, as it is first.
+
+    Raises SettingsError, and LogError where a partition cannot be cleaned.
+    """
+    inventory = scan([os.fspath(path) for path in paths])
+    tasks = []
+    asked: dict[str, Mapping[str, object]] = {AS_IT_IS: {}, **scenarios}
+    for name, given in asked.items():
+        settings = read_settings(
+            metadata=inventory.metadata,
+            node_id=inventory.node_id,
+            overrides=[f"{setting}={value}" for setting, value in given.items()],
+        )
+        for task in partition_tasks(
+            inventory,
+            settings,
+            now_ms=now_ms,
+            includes=lambda topic, _: not topics or any(fnmatchcase(topic, g) for g in topics),
+        ):
+            if why_left_alone(task) is None:
+                broker = broker_settings(settings)
+                tasks.append(ScenarioTask(scenario=name, task=task, settings=broker))
+    rows: list[Row] = []
+    for row in run(
+        tasks, judge, engine="local", bytes_of=lambda task: task.size_in_bytes, processes=processes
+    ):
+        if isinstance(row, Failure):
+            raise LogError(row.message)
+        rows.append(row)
+    return rows
 
 
 def judge(scenario: ScenarioTask) -> Iterator[Row]:

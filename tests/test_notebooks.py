@@ -1,11 +1,14 @@
-"""The notebooks run, in a kernel of their own, on a directory that a killed broker left."""
+"""The notebooks run, in a kernel of their own, on directories that real brokers left."""
 
 import copy
+import re
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
+
+from tests.golden import earlier
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 FORGET = "%reset -f"
@@ -49,8 +52,8 @@ def rows(text):
     return [line.split()[1:] for line in text.splitlines()[1:]]
 
 
-def test_there_are_two():
-    assert [path.stem for path in NOTEBOOKS] == ["first_look", "hanging_transaction"]
+def test_there_are_three():
+    assert [path.stem for path in NOTEBOOKS] == ["compaction", "first_look", "hanging_transaction"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -75,3 +78,17 @@ def test_the_open_transactions_are_found_by_sql(executed):
     assert ["transactions", "1", "14", "2", "41"] in firsts
     assert found[-1].startswith("'transactions-0: last stable offset 45, held by producer 16;")
     assert len(plots(executed["hanging_transaction"])) == 1
+
+
+def test_what_compaction_leaves_is_what_the_broker_of_the_pack_left(executed):
+    found = texts(executed["compaction"])
+    kept = sum(map(len, earlier.survivors().values()))
+    assert re.match(
+        rf"'{kept} of \d+ records would stay, \d+\.\d % of the bytes would go'", found[-1]
+    )
+    rules = next(text for text in found if "verdict" in text)
+    assert ["compacted.aborted", "removed", "aborted", "8"] in rows(rules)
+    life = next(text for text in found if "detail" in text)
+    assert " superseded " in life
+    assert " latest " in life
+    assert len(plots(executed["compaction"])) == 3

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafka_log.cleaner.manager import BrokerSettings
     from kafka_log.settings import Settings
     from pipelines.compaction import CompactPartition
     from pipelines.options import Options
@@ -62,7 +63,7 @@ class _Compaction:
         return iter_explained(split.task, split.compact, options.columns)
 
 
-def broker_settings(settings: Settings) -> Any:
+def broker_settings(settings: Settings) -> BrokerSettings:
     """Those of a broker's cleaner threads."""
     from kafka_log.cleaner.manager import BrokerSettings
 
