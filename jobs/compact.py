@@ -38,6 +38,8 @@ All fields: docs/jobs/compact.md
 _UNTIL_CLEAN = "until-clean"
 _END = "end"
 _MIB = 1024 * 1024
+_PARALLEL_ABOVE = 4096 * _MIB
+_TASK_MEMORY = 512 * _MIB
 _NUMBERS = ("dirty from", "cleaned to", "start size", "end size", "less", "messages", "kept")
 _COLUMNS = ("partition", *_NUMBERS, "removed", "would a broker clean it?")
 _REASONS = {
@@ -99,6 +101,20 @@ def _add_cleaning(parser: options.Parser) -> None:
         help="memory for keys, 24 bytes each; default: log.cleaner.dedupe.buffer.size",
     )
     group.add_argument(
+        "--parallel-above",
+        type=_size,
+        default=_PARALLEL_ABOVE,
+        metavar="BYTES",
+        help="a partition larger than that is copied by many tasks; default: 4 GiB",
+    )
+    group.add_argument(
+        "--task-memory",
+        type=_size,
+        default=_TASK_MEMORY,
+        metavar="BYTES",
+        help="about what each of those tasks may take; default: 512 MiB",
+    )
+    group.add_argument(
         "--exact-keys",
         action="store_true",
         help="compare whole keys, not hashes of 128 bits: slower, and the proof",
@@ -148,7 +164,12 @@ def _work(arguments: argparse.Namespace) -> int:
     told = compaction_explained.run(arguments, found, compact)
     if told is not None:
         return told
-    rewrite = rewriting.Rewriting(verb="compact", function=compact, changes_of=checkpoint_changes)
+    rewrite = rewriting.Rewriting(
+        verb="compact",
+        function=compact,
+        changes_of=checkpoint_changes,
+        is_large=compact.is_large,
+    )
     done = rewrite.run(arguments, found)
     _show(done.rows, arguments)
     if not arguments.quiet and done.error is None:
@@ -160,6 +181,7 @@ def _work(arguments: argparse.Namespace) -> int:
 def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
     """What is done to each partition."""
     from pipelines.compaction import CompactPartition
+    from pipelines.parallel_compaction import Parallel
 
     return CompactPartition(
         settings=_broker_settings(arguments, found.settings),
@@ -167,6 +189,11 @@ def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
         first_dirty_offset=arguments.first_dirty,
         only_when_due=arguments.when_due,
         skip_damaged=arguments.skip_damaged,
+        parallel=Parallel(
+            above=arguments.parallel_above,
+            task_memory=arguments.task_memory,
+            engine=arguments.engine,
+        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -75,6 +76,8 @@ class Rewriting:
     """Its last row is the partition's."""
     changes_of: Callable[[PartitionTask, Row], CheckpointChanges]
     """What a partition's row means for the checkpoints."""
+    is_large: Callable[[PartitionTask], bool] = lambda _: False
+    """Whether the function has others work for it: then it runs here, one after another."""
 
     def run(self, arguments: argparse.Namespace, found: Found) -> Done:
         """All partitions that are meant, and the results where they belong."""
@@ -115,7 +118,12 @@ class Rewriting:
     ) -> dict[str, Row]:
         """All rows into `done`; those of partitions also by their path."""
         rows_of: dict[str, Row] = {}
-        for row in answers(arguments, self.verb, tasks, self.function, done):
+        large = [task for task in tasks if self.is_large(task)]
+        others = [task for task in tasks if task not in large]
+        for row in itertools.chain(
+            answers(arguments, self.verb, large, self.function, done, here=True),
+            answers(arguments, self.verb, others, self.function, done),
+        ):
             done.rows.append(row)
             if row["kind"] == "partition":
                 rows_of[row["path"]] = row
@@ -145,6 +153,8 @@ def answers(
     tasks: Sequence[PartitionTask],
     function: Callable[[PartitionTask], Iterable[Row]],
     done: Done,
+    *,
+    here: bool = False,
 ) -> Iterator[Row]:
     """The rows of all tasks; a task that fails is told on stderr and counted."""
     from pipelines.engine import EngineError, Failure, progress_bar, run
@@ -153,7 +163,8 @@ def answers(
         for row in run(
             tasks,
             function,
-            engine=arguments.engine,
+            engine="local" if here else arguments.engine,
+            processes=1 if here else None,
             bytes_of=lambda task: task.size_in_bytes,
             on_progress=None if arguments.quiet else progress_bar(verb),
             repeatable=not any(task.in_place for task in tasks),

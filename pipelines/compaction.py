@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
 from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
+from kafka_log.cleaner.offset_map import Keys
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.disk.output import check_in_place
@@ -33,13 +34,18 @@ from kafka_log.resync import find_batch
 from pipelines.recovery import lost_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.manager import Compaction, Outlook, Round
+    from kafka_log.cleaner.report import Removals
     from kafka_log.cleaner.witness import Witness
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.loading.partition_recovery import LoadedPartition
     from kafka_log.log import PartitionLog
+    from pipelines.parallel_compaction import Parallel
     from pipelines.partition_tasks import CheckpointChanges, PartitionTask
 
 Row = dict[str, Any]
@@ -72,6 +78,15 @@ class CompactPartition:
     """In place of the checkpoint's."""
     only_when_due: bool = False
     skip_damaged: bool = False
+    parallel: Parallel | None = None
+    """Of what is large enough, copies are made by many tasks."""
+
+    def is_large(self, task: PartitionTask) -> bool:
+        """Whether it is for the process that was started, which has others work for it."""
+        if self.parallel is None or self.settings.keys is not Keys.HASHED:
+            return False
+        is_copied = task.target is not None and why_left_alone(task) is None
+        return is_copied and task.size_in_bytes > self.parallel.above
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
         """Plan, and write what the task asks for. Raises LogError, FormatError or OSError."""
@@ -86,7 +101,7 @@ class CompactPartition:
         elif task.target is not None:
             with task.result() as directory, scratch_beside(directory) as scratch:
                 files = ScratchFiles(task.path, FixedClock(task.now_ms), scratch=scratch)
-                rows = self._rows(task, files)
+                rows = self._rows(task, files, work=scratch)
                 files.write_to(directory)
             yield from rows
         else:
@@ -125,14 +140,21 @@ class CompactPartition:
         files.sync_directory()
         yield from rows
 
-    def _rows(self, task: PartitionTask, files: Files, *, was_checked: bool = False) -> list[Row]:
+    def _rows(
+        self,
+        task: PartitionTask,
+        files: Files,
+        *,
+        was_checked: bool = False,
+        work: Path | None = None,
+    ) -> list[Row]:
         left_out = list(leave_out_damage(files)) if self.skip_damaged else []
         with opened_log(task, files) as loading:
             log = loading.log
             if not was_checked and not self.skip_damaged:
                 self._ensure_sound(log, task)
             before = log.size, log.segments.number_of_segments()
-            compaction = self.compact(task, log)
+            compaction = self._compact(task, log, work)
             loading.close()
             row = _partition_row(task, loading, compaction, before)
         found = [_finding_row(task, each) for each in left_out]
@@ -140,8 +162,19 @@ class CompactPartition:
         rounds = [_round_row(task, number, each) for number, each in enumerate(compaction.rounds)]
         return [*found, *rounds, row]
 
+    def _compact(self, task: PartitionTask, log: PartitionLog, work: Path | None) -> Compaction:
+        if self.parallel is None or work is None or not self.is_large(task):
+            return self.compact(task, log)
+        with self.parallel.runner() as runner:
+            make_cleaner = self.parallel.cleaner(self.settings, runner, work)
+            return self.compact(task, log, make_cleaner=make_cleaner)
+
     def compact(
-        self, task: PartitionTask, log: PartitionLog, witness: Witness | None = None
+        self,
+        task: PartitionTask,
+        log: PartitionLog,
+        witness: Witness | None = None,
+        make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
     ) -> Compaction:
         return compact_log(
             log,
@@ -153,6 +186,7 @@ class CompactPartition:
             only_when_due=self.only_when_due,
             witness=witness,
             after_round=log.scheduler.run_all,
+            make_cleaner=make_cleaner,
         )
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:

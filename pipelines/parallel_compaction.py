@@ -13,89 +13,135 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from kafka_log.cleaner.parallel.cleaner import TASK_MEMORY, ParallelCleaner
 from kafka_log.cleaner.parallel.parts import NotParallelError
 from kafka_log.cleaner.parallel.reduction import read_slice, write_slices
 from kafka_log.cleaner.parallel.scan import scan_part
+from kafka_log.cleaner.report import Removals
 from pipelines import engine as engines
 from pipelines.engine import Failure, available_processors
+from pipelines.processes import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from types import TracebackType
 
     from pyspark import RDD, SparkContext
 
+    from kafka_log.cleaner.cleaner import Cleaner
+    from kafka_log.cleaner.manager import BrokerSettings
     from kafka_log.cleaner.parallel.cleaner import Reduce, Runner, Shuffled
     from kafka_log.cleaner.parallel.scan import Scanned, ScanTask
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def runner(
-    engine: engines.Engine,
-    total_bytes: int,
-    *,
-    on_progress: Callable[[int, int], None] | None = None,
-    processes: int | None = None,
-) -> Runner:
-    """Of an engine by its name, as `engine.run` chooses it. Raises EngineError."""
-    context = None if processes else engines.spark_context(engine, total_bytes)
-    if context is not None:
-        return OnSpark(context, on_progress)
-    return OnProcesses(processes or available_processors(), on_progress)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parallel:
+    """Which partitions are cleaned by many tasks, and where those run."""
 
+    above: int = 4 * 1024**3
+    """Bytes of a partition."""
+    task_memory: int = TASK_MEMORY
+    engine: engines.Engine = "auto"
+    """As for `engine.run`; but `auto` is Spark under spark-submit alone, however much there is: on
+    one machine its processes would be as many, and Spark beside them."""
 
-class _Engine:
-    """What both have in common: tasks that only give an answer."""
+    def runner(
+        self, on_progress: Callable[[int, int], None] | None = None
+    ) -> OnSpark | OnProcesses:
+        """To be used in a `with`: processes are kept from one step to the next.
 
-    def __init__(
-        self, options: dict[str, Any], on_progress: Callable[[int, int], None] | None
-    ) -> None:
-        self._options = options
-        self._on_progress = on_progress
+        Raises EngineError.
+        """
+        context = engines.spark_context(self.engine, 0)
+        if context is not None:
+            return OnSpark(context, on_progress)
+        return OnProcesses(available_processors(), on_progress)
 
-    def map(
-        self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
-    ) -> list[R]:
-        rows: list[R] = []
-        for row in engines.run(
-            tasks,
-            partial(_in_a_list, function),
-            bytes_of=size_of,
-            on_progress=self._on_progress,
-            **self._options,
-        ):
-            if isinstance(row, Failure):
-                raise NotParallelError(row.message)
-            rows.append(row)
-        return rows
+    def cleaner(
+        self, settings: BrokerSettings, runner: Runner, work: Path
+    ) -> Callable[[LogConfig, Clock, Removals], Cleaner]:
+        """For `compact_log`."""
 
+        def make(config: LogConfig, clock: Clock, removals: Removals) -> Cleaner:
+            return ParallelCleaner(
+                config,
+                clock,
+                runner=runner,
+                work=work,
+                task_memory=self.task_memory,
+                parallel_above=self.above,
+                dedupe_buffer_size=settings.dedupe_buffer_size,
+                io_buffer_size=settings.io_buffer_size,
+                load_factor=settings.load_factor,
+                message_max_bytes=settings.message_max_bytes,
+                threads=settings.threads,
+                witness=removals,
+                witnesses=Removals,
+                on_seen=lambda each: removals.add(each.take()),
+            )
 
-def _in_a_list(function: Callable[[T], R], task: T) -> list[R]:
-    return [function(task)]
+        return make
 
 
 # ------------------------------------------------------------------------- this machine alone
 
 
-class OnProcesses(_Engine):
+class OnProcesses:
     """A few processes; blocks go through files beside what else a round leaves."""
 
     def __init__(
         self, processes: int, on_progress: Callable[[int, int], None] | None = None
     ) -> None:
-        super().__init__({"engine": "local", "processes": processes}, on_progress)
         self.parallelism = processes
+        self._processes = Processes(_apply, processes)
+        self._on_progress = on_progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._processes.__exit__(kind, error, trace)
+
+    def map(
+        self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
+    ) -> list[R]:
+        sizes = [size_of(task) for task in tasks]
+        rows: dict[int, R] = {}
+        done = 0
+        for answered in self._processes.answers([(function, task) for task in tasks]):
+            if answered.failure is not None:
+                raise NotParallelError(answered.failure[0])
+            rows[answered.number] = answered.rows[0]
+            done += sizes[answered.number]
+            if self._on_progress is not None:
+                self._on_progress(done, sum(sizes))
+        return [rows[number] for number in range(len(tasks))]
 
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
         # A round may scan more than once, with other parts of the same numbers.
         folder = tempfile.mkdtemp(prefix="blocks-", dir=tasks[0].rules.work)
         scanned = self.map(partial(_scan_to_file, folder), tasks, _bytes_of_part)
         return _InFiles(self, folder, scanned, ranges)
+
+
+def _apply(given: tuple[Callable[[T], R], T]) -> list[R]:
+    function, task = given
+    return [function(task)]
 
 
 def _scan_to_file(folder: str, task: ScanTask) -> Scanned:
@@ -136,18 +182,44 @@ def _reduce_files(function: Reduce, folder: str, parts: list[int], number: int) 
 # -------------------------------------------------------------------------------------- Spark
 
 
-class OnSpark(_Engine):
+class OnSpark:
     def __init__(
         self, context: SparkContext, on_progress: Callable[[int, int], None] | None = None
     ) -> None:
-        super().__init__({"engine": "spark"}, on_progress)
         self.parallelism = context.defaultParallelism
         self._context = context
+        self._on_progress = on_progress
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The session is not ours to end."""
+
+    def map(
+        self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
+    ) -> list[R]:
+        rows: list[R] = []
+        for row in engines.run(
+            tasks,
+            partial(_in_a_list, function),
+            engine="spark",
+            bytes_of=size_of,
+            on_progress=self._on_progress,
+        ):
+            if isinstance(row, Failure):
+                raise NotParallelError(row.message)
+            rows.append(row)
+        return rows
 
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
         spread = self._context.parallelize(list(tasks), len(tasks))
         keyed = spread.flatMap(_scan_to_rows)
         return _OnSpark(keyed.partitionBy(ranges + 1, partitionFunc=_as_it_is), ranges)
+
+
+def _in_a_list(function: Callable[[T], R], task: T) -> list[R]:
+    return [function(task)]
 
 
 def _as_it_is(number: int) -> int:

@@ -142,7 +142,9 @@ class Processes:
     def answers(self, tasks: Sequence[Any]) -> Iterator[Answer]:
         """As they are ready."""
         todo = iter(enumerate(tasks))
-        for _ in range(min(self._count, len(tasks))):
+        for worker in self._workers:  # of tasks before these
+            self._give_next(worker, todo)
+        for _ in range(min(self._count, len(tasks)) - len(self._workers)):
             self._workers.append(self._busy(todo))
         while busy := {
             worker.pipe: worker for worker in self._workers if worker.number is not None

@@ -159,6 +159,7 @@ def compact_log(
     only_when_due: bool = False,
     witness: Witness | None = None,
     after_round: Callable[[], object] | None = None,
+    make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
 ) -> Compaction:
     """So many rounds at most (None: until nothing is dirty), each followed by retention.
 
@@ -166,7 +167,7 @@ def compact_log(
     would mark the partition as uncleanable; rounds before that one were done.
     """
     removals = Removals(witness)
-    cleaner = settings.cleaner(log.config, clock, removals)
+    cleaner = (make_cleaner or settings.cleaner)(log.config, clock, removals)
     removals.latest_of_key = cleaner.offset_map.get
     position = checkpoint if first_dirty_offset is None else first_dirty_offset
     done = Compaction(outlook=outlook(log, position, clock()), checkpoint=checkpoint)

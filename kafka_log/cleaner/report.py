@@ -66,6 +66,10 @@ class Removals:
         self._behind = behind
         self._removed = Removed()
 
+    def add(self, removed: Removed) -> None:
+        """What others have counted."""
+        self._removed += removed
+
     def take(self) -> Removed:
         """What was counted since the last time."""
         taken, self._removed = self._removed, Removed()

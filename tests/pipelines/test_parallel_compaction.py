@@ -1,20 +1,26 @@
 """One partition by many tasks, in processes and on Spark: the bytes that Kafka's Cleaner leaves."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jobs import cli
 from pipelines.engine import EngineError
-from pipelines.parallel_compaction import OnProcesses, OnSpark, runner
+from pipelines.parallel_compaction import OnProcesses, OnSpark, Parallel
 from tests.kafka_log.cleaner.cleaning import Case, compare, planned_case
 from tests.kafka_log.cleaner.in_parallel import in_parallel
 from tests.kafka_log.compare import scratch
+from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
+from tests.oracle.logs import LogPlan
 from tests.pipelines.parallel_functions import Troubled, dies_once, twice
 
-FULL, ABORTED, PLAIN = 5, 14, 27  # seeds
+FULL, ABORTED = 5, 14  # seeds
+TASK_MEMORY = 20_000
 
 
 def one_pass(oracle: Oracle, folder: Path, seed: int) -> Case:
@@ -27,24 +33,20 @@ def left_behind(folder: Path) -> list[str]:
 
 
 def test_processes_leave_the_bytes_that_kafka_leaves(oracle):
-    with scratch() as folder, in_parallel(folder, runner=OnProcesses(2)) as made:
+    with (
+        scratch() as folder,
+        OnProcesses(2) as processes,
+        in_parallel(folder, runner=processes, task_memory=TASK_MEMORY) as made,
+    ):
         compare(oracle, folder, [one_pass(oracle, folder, FULL)])
         assert not left_behind(folder)
     assert [each.why_not for each in made] == [None]
 
 
-def test_spark_leaves_the_bytes_that_kafka_leaves(oracle, spark):
-    with scratch() as folder, in_parallel(folder, runner=OnSpark(spark.sparkContext)) as made:
-        cases = [one_pass(oracle, folder, seed) for seed in (FULL, ABORTED, PLAIN)]
-        compare(oracle, folder, cases)
-        assert not left_behind(folder)
-    assert [each.why_not for each in made] == [None] * len(cases)
-
-
-def test_tasks_that_run_twice_leave_the_same_bytes(oracle, spark):
+def test_spark_leaves_the_bytes_that_kafka_leaves_even_if_tasks_run_twice(oracle, spark):
     troubled = Troubled(spark.sparkContext)
     troubled.trouble = twice
-    with scratch() as folder, in_parallel(folder, runner=troubled) as made:
+    with scratch() as folder, in_parallel(folder, runner=troubled, task_memory=TASK_MEMORY) as made:
         compare(oracle, folder, [one_pass(oracle, folder, FULL)])
         assert not left_behind(folder)
     assert [each.why_not for each in made] == [None]
@@ -54,20 +56,59 @@ def test_a_worker_that_dies_while_it_writes_leaves_nothing_and_is_replaced(oracl
     with scratch() as folder:
         troubled = Troubled(spark.sparkContext)
         troubled.trouble = partial(dies_once, str(folder / "died"))
-        with in_parallel(folder, runner=troubled) as made:
-            compare(oracle, folder, [one_pass(oracle, folder, FULL)])
+        with in_parallel(folder, runner=troubled, task_memory=TASK_MEMORY) as made:
+            compare(oracle, folder, [one_pass(oracle, folder, ABORTED)])
         assert (folder / "died").exists()
         assert not left_behind(folder)
     assert [each.why_not for each in made] == [None]
 
 
 def test_the_engine_is_chosen_as_for_any_other_tasks(spark):
-    assert isinstance(runner("local", 1 << 40), OnProcesses)
-    assert isinstance(runner("spark", 0), OnSpark)
-    assert isinstance(runner("auto", 1 << 10), OnProcesses)
+    assert isinstance(Parallel(engine="local").runner(), OnProcesses)
+    assert isinstance(Parallel(engine="spark").runner(), OnSpark)
+    assert isinstance(Parallel().runner(), OnProcesses)
 
 
 def test_an_engine_that_is_not_there_is_told_at_once(monkeypatch):
     monkeypatch.setattr("pipelines.session.unavailable", lambda: "no Java was found")
     with pytest.raises(EngineError, match="no Java was found"):
-        runner("spark", 0)
+        Parallel(engine="spark").runner()
+
+
+def test_the_verb_copies_a_large_partition_by_many_tasks_to_the_same_bytes(
+    oracle, tmp_path, capsys
+):
+    plan = LogPlan(seed=5, batches=90, config={"segment.bytes": 2500})
+    oracle.build_log(tmp_path / "data" / "t-0", plan)
+    options = ["--set", "cleanup.policy=compact", "--now", str(START + 10**6), "--format", "json"]
+    by_one, by_many = tmp_path / "one", tmp_path / "many"
+    rows = []
+    for output, more in ((by_one, ()), (by_many, ("--parallel-above", "0", *SMALL))):
+        arguments = ["compact", str(tmp_path / "data"), *options, "--output", str(output), *more]
+        assert cli.main(arguments) == 0
+        rows.append([json.loads(line) for line in capsys.readouterr().out.splitlines()])
+    assert contents(by_many) == contents(by_one)
+    assert untimed(rows[1]) == untimed(rows[0])
+    assert rows[0][0]["removed_superseded"] > 0
+
+
+SMALL = ("--task-memory", "20000", "--engine", "local", "--dedupe-buffer-size", "1048576")
+
+
+def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """Of every file, with the time of its last change where the cleaner sets it."""
+    return {
+        str(path.relative_to(directory)): (
+            path.read_bytes(),
+            path.stat().st_mtime_ns if path.suffix == ".log" else 0,
+        )
+        for path in sorted(directory.rglob("*"))
+        if path.is_file()
+    }
+
+
+def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    told = ("elapsed", "buffer")
+    return [
+        {name: value for name, value in row.items() if not name.startswith(told)} for row in rows
+    ]

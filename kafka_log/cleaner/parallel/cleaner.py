@@ -181,8 +181,8 @@ class ParallelCleaner(Cleaner):
     """`work` is a directory that all tasks see, on the file system that the log is written to.
 
     `task_memory` is about what one task may take; `parallel_above` the bytes up to which a log is
-    cleaned here, at once. `witnesses` makes a witness for each group; what they have seen is in
-    `seen` after a round (None if the round was not parallel: then `witness` has seen it).
+    cleaned here, at once. `witnesses` makes a witness for each group, where it is rewritten, and
+    `on_seen` gets them back, in the order of the log. `witness` is for other rounds.
     """
 
     def __init__(
@@ -202,6 +202,7 @@ class ParallelCleaner(Cleaner):
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
         witnesses: Callable[[], Witness] | None = None,
+        on_seen: Callable[[Any], None] | None = None,
     ) -> None:
         super().__init__(
             config,
@@ -216,13 +217,13 @@ class ParallelCleaner(Cleaner):
         )
         self.why_not: str | None = None
         """Why the last round was not done in parallel."""
-        self.seen: list[Witness] | None = None
         self._runner = runner
         self._work = work
         self._task_memory = task_memory
         self._parallel_above = parallel_above
         self._sizes = Sizes(io_buffer_size, message_max_bytes, threads)
         self._witnesses = witnesses
+        self._on_seen = on_seen
         drawn = os.urandom(16)
         self._hash_secret = (
             int.from_bytes(drawn[:8], "little", signed=True),
@@ -230,7 +231,7 @@ class ParallelCleaner(Cleaner):
         )
 
     def do_clean(self, cleanable: LogToClean) -> Cleaned:
-        self.why_not = self.seen = None
+        self.why_not = None
         if cleanable.total_bytes <= self._parallel_above:
             self.why_not = f"{cleanable.total_bytes} bytes are not above {self._parallel_above}"
             return super().do_clean(cleanable)
@@ -467,8 +468,9 @@ class ParallelCleaner(Cleaner):
             unindexed = rewritten.bytes_since_last_index_entry
             cleaned._bytes_since_last_index_entry = unindexed  # noqa: SLF001
             swap_in(log, cleaned, group)
-        if self._witnesses is not None:
-            self.seen = [each.witness for each in done.rewritten if each.witness is not None]
+        if self._on_seen is not None:
+            for each in done.rewritten:
+                self._on_seen(each.witness)
         stats.end_time = self._stats_clock()
         return Cleaned(done.end_offset, stats)
 

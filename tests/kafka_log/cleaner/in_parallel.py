@@ -16,7 +16,7 @@ from tests.kafka_log.driver import Session
 
 @contextmanager
 def in_parallel(
-    folder: Path, *, runner: Runner | None = None, seed: int = 0
+    folder: Path, *, runner: Runner | None = None, seed: int = 0, task_memory: int | None = None
 ) -> Iterator[list[ParallelCleaner]]:
     """Every round within is done by parts, of sizes drawn by the seed; by which cleaners."""
     rng = random.Random(seed)
@@ -30,7 +30,7 @@ def in_parallel(
                 session.clock,
                 runner=runner or InProcess(),
                 work=folder,
-                task_memory=rng.choice((1000, 8000, 40_000, 1 << 20)),
+                task_memory=task_memory or rng.choice((1000, 8000, 40_000, 1 << 20)),
                 dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
                 io_buffer_size=one.get("io_buffer_size", 512 * 1024),
                 message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
