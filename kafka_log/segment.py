@@ -22,6 +22,7 @@ from kafka_log.file_records import (
     iter_memory_batches,
 )
 from kafka_log.indexes.aborted_transactions import TransactionIndex, TxnIndexSearchResult
+from kafka_log.indexes.bulk import append_entries, select_entries
 from kafka_log.indexes.index_files import (
     LazyIndex,
     OffsetIndex,
@@ -33,6 +34,9 @@ from kafka_log.loading.segment_recovery import SegmentRecovery
 from kafka_log.names import FileKind, segment_file_name
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from kafka_format.errors import FormatError
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from kafka_log.leader_epochs import LeaderEpochFileCache
     from kafka_log.producer_state import ProducerStateManager
     from kafka_log.producers.entry import CompletedTxn
+
+    Int64s = npt.NDArray[np.int64]
 
 LONG_MAX = 2**63 - 1
 TO_THE_END = LONG_MAX
@@ -190,6 +196,31 @@ class LogSegment:
                 self._bytes_since_last_index_entry = 0
             position += size
             self._bytes_since_last_index_entry += size
+
+    def append_batches(self, largest_offset: int, records: memoryview, batches: Int64s) -> bool:
+        """As `append`, with the batches told (indexes.kernels) by their positions in `records`.
+
+        False, and nothing was done, if one of them would be refused: `append` says which.
+        """
+        if not self.offset_index.can_append_offset(largest_offset):
+            return False
+        placed = batches.copy()
+        placed[0] += self.size
+        entries = select_entries(
+            self.offset_index,
+            self.time_index,
+            placed,
+            interval=self.index_interval_bytes,
+            last_index_position=self.size - self._bytes_since_last_index_entry,
+            max_timestamp_and_offset=self._read_max_timestamp_and_offset(),
+        )
+        if entries is None:
+            return False
+        self.log.append(records)
+        append_entries(self.offset_index, self.time_index, entries)
+        self._max_timestamp_and_offset = entries.max_timestamp_and_offset
+        self._bytes_since_last_index_entry = self.size - entries.last_index_position
+        return True
 
     def append_from_file(self, source: FileRecords, start: int) -> int:
         """Batches of another file for as long as their offsets fit; how many bytes that are."""

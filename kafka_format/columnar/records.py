@@ -145,6 +145,28 @@ class RecordColumns:
         return positions
 
     @property
+    def starts(self) -> Int64s:
+        """Where the plain payload of each batch begins in `data`; below 0 where there is none."""
+        return self._starts
+
+    @property
+    def counts(self) -> Int64s:
+        """How many records of each batch are here."""
+        return np.maximum(self._counts, 0)
+
+    def first(self, count: int) -> RecordColumns:
+        """Of the first batches alone."""
+        rows = int(np.maximum(self._counts[:count], 0).sum())
+        return RecordColumns(
+            self.data,
+            self.batches[:count],
+            (self.longs[:, :rows], self.ints[:, :rows]),
+            (self._starts[:count], self._counts[:count]),
+            [damage for damage in self.damage if damage.batch < count],
+            compiled=self._compiled,
+        )
+
+    @property
     def _bytes(self) -> Any:
         return kernel_bytes(readonly(self.data), compiled=self._compiled)
 
@@ -237,6 +259,10 @@ class RecordScan:
     def __iter__(self) -> Iterator[RecordColumns]:
         for piece in self._scan.pieces():
             yield from self._decode_piece(piece)
+
+    def columns(self, piece: Piece) -> Iterator[RecordColumns]:
+        """Of whole batches that the caller has read; memory is used again as in a scan."""
+        return self._decode_piece(piece)
 
     def _decode_piece(self, piece: Piece) -> Iterator[RecordColumns]:
         batches = piece.batches

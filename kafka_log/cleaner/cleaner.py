@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
+from kafka_format.columnar.records import RecordScan
 from kafka_format.record import wrap_int64
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
-from kafka_log.cleaner.columnar import KeyTable, filter_chunk, iter_pieces, map_piece
+from kafka_log.cleaner.columnar import BlockWriter, KeyTable, map_piece
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import ReadBuffer
+from kafka_log.cleaner.read_buffer import BlockBuffer, ReadBuffer
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.columnar import Filtered
     from kafka_log.cleaner.offset_map import LatestOffsets
+    from kafka_log.cleaner.pieces import Block
     from kafka_log.cleaner.read_buffer import Chunk
-    from kafka_log.cleaner.rewrite import FilterResult
     from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
@@ -58,6 +60,7 @@ DEDUPE_BUFFER_SIZE = 128 * MEBIBYTE
 IO_BUFFER_SIZE = 512 * 1024
 MAX_MESSAGE_BYTES = MEBIBYTE + 12
 LOAD_FACTOR = 0.9
+_ALL_ROWS = 2**31 - 1  # of a batch in one piece, however many
 
 
 class Cleaned(NamedTuple):
@@ -115,6 +118,8 @@ class Cleaner:
         self._stats_clock = stats_clock
         self._witness = witness
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
+        self._blocks: BlockBuffer | None = None  # made by the first that can use it
+        self._scan: RecordScan | None = None
 
     def clean(
         self,
@@ -191,32 +196,46 @@ class Cleaner:
     ) -> bool:
         """Whether the map was full before the segment was read to its end."""
         position = segment.offset_index.lookup(start).position
+        table = self.offset_map
         while position < segment.size:
-            chunk = self._read(segment, position)
-            if self._map_chunk(chunk, start, transactions, stats):
+            began = read = position
+            block = self._read_block(segment, position) if isinstance(table, KeyTable) else None
+            if block is not None and isinstance(table, KeyTable):
+                full_at = self._map_block(table, block, start, transactions, stats)
+                is_full = full_at < len(block.batches)
+                position += block.size_in_bytes
+                read = block.chunk_start(full_at) if is_full else position
+            else:
+                chunk = self._read(segment, position)
+                batches = chunk.batches
+                is_full = self._map_batches(batches, start, transactions, stats) < len(batches)
+                position += chunk.size_in_bytes
+                read = read if is_full else position
+            stats.map_bytes_read += read - began
+            if is_full:
                 return True
-            stats.map_bytes_read += chunk.size_in_bytes
-            position += chunk.size_in_bytes
         self._buffer.restore()
         return False
 
-    def _map_chunk(
+    def _map_block(
         self,
-        chunk: Chunk,
+        table: KeyTable,
+        block: Block,
         start: int,
         transactions: CleanedTransactionMetadata,
         stats: CleanerStats,
-    ) -> bool:
-        if not isinstance(self.offset_map, KeyTable):
-            return self._map_batches(chunk.batches, start, transactions, stats)
-        for piece in iter_pieces(chunk):
+    ) -> int:
+        """How many batches were mapped before it was full."""
+        mapped = 0
+        for piece in block.pieces(self._records):
             if piece.records.damage:
-                is_full = self._map_batches(piece.batches, start, transactions, stats)
+                some = self._map_batches(piece.batches, start, transactions, stats)
             else:
-                is_full = map_piece(self.offset_map, piece, start, transactions, stats)
-            if is_full:
-                return True
-        return False
+                some = map_piece(table, piece, start, transactions, stats)
+            mapped += some
+            if some < len(piece):
+                break
+        return mapped
 
     def _map_batches(
         self,
@@ -224,13 +243,26 @@ class Cleaner:
         start: int,
         transactions: CleanedTransactionMetadata,
         stats: CleanerStats,
-    ) -> bool:
-        for batch in batches:
+    ) -> int:
+        """As map_piece."""
+        for i, batch in enumerate(batches):
             if self._map_batch(batch, start, transactions, stats):
-                return True
+                return i
             if batch.header.last_offset >= start:
                 self.offset_map.latest_offset = batch.header.last_offset
-        return False
+        return len(batches)
+
+    @property
+    def _records(self) -> RecordScan:
+        """Whose memory is used again by every block."""
+        if self._scan is None:
+            self._scan = RecordScan(b"", verify=False, piece_rows=_ALL_ROWS, compiled=True)
+        return self._scan
+
+    def _read_block(self, segment: LogSegment, position: int) -> Block | None:
+        if self._blocks is None:
+            self._blocks = BlockBuffer()
+        return self._blocks.read(segment.log, position, self._buffer.capacity)
 
     def _read(self, segment: LogSegment, position: int) -> Chunk:
         return self._buffer.read(
@@ -307,37 +339,67 @@ class Cleaner:
             current_time=this_round.current_time,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
         )
-        position = 0
+        try:
+            if isinstance(this_round.latest, OffsetMap):
+                self._filter_chunks(this_round, segment, cleaned, verdicts)
+            else:
+                self._filter_blocks(this_round, segment, cleaned, verdicts, this_round.latest)
+        except SegmentOffsetOverflowError as error:
+            self._split(this_round.log, segment)
+            raise LogCleaningAbortedError(f"{error}: it was split") from error
+        self._buffer.restore()
+
+    def _filter_chunks(
+        self, this_round: Round, segment: LogSegment, cleaned: LogSegment, verdicts: Verdicts
+    ) -> None:
+        """Record by record."""
+        stats, position = this_round.stats, 0
         while position < segment.size:
-            result = self._filter(this_round, self._read(segment, position), verdicts)
+            chunk = self._read(segment, position)
+            result = filter_to(
+                chunk.batches,
+                verdicts,
+                new_horizon=self._new_horizon(this_round),
+                capacity=self._buffer.capacity,
+                witness=self._witness,
+            )
             position += result.bytes_read
             stats.messages_read += result.messages_read
             stats.bytes_read += result.bytes_read
             stats.messages_written += result.messages_retained
             stats.bytes_written += len(result.data)
-            try:
-                cleaned.append(result.max_offset, result.data)
-            except SegmentOffsetOverflowError as error:
-                self._split(this_round.log, segment)
-                raise LogCleaningAbortedError(f"{error}: it was split") from error
-        self._buffer.restore()
+            cleaned.append(result.max_offset, result.data)
 
-    def _filter(self, this_round: Round, chunk: Chunk, verdicts: Verdicts) -> FilterResult:
-        horizon = wrap_int64(this_round.current_time + self.config.delete_retention_ms)
-        capacity, latest, witness = self._buffer.capacity, this_round.latest, self._witness
-        if isinstance(latest, OffsetMap):
-            return filter_to(
-                chunk.batches, verdicts, new_horizon=horizon, capacity=capacity, witness=witness
+    def _filter_blocks(
+        self,
+        this_round: Round,
+        segment: LogSegment,
+        cleaned: LogSegment,
+        verdicts: Verdicts,
+        latest: LatestOffsets,
+    ) -> None:
+        """By columns, many chunks at once."""
+        horizon = self._new_horizon(this_round)
+        writer = BlockWriter(new_horizon=horizon, witness=self._witness)
+        position = 0
+        while position < segment.size:
+            block = self._read_block(segment, position)
+            if block is None:
+                block = self._read(segment, position).as_block(segment.log.path, position)
+            filtered = writer.filter(
+                block,
+                self._records,
+                verdicts,
+                latest,
+                this_round.stats,
+                capacity=self._buffer.capacity,
             )
-        return filter_chunk(
-            chunk,
-            verdicts,
-            latest,
-            this_round.stats,
-            new_horizon=horizon,
-            capacity=capacity,
-            witness=witness,
-        )
+            for some in filtered:
+                append_filtered(cleaned, some)
+            position += block.size_in_bytes
+
+    def _new_horizon(self, this_round: Round) -> int:
+        return wrap_int64(this_round.current_time + self.config.delete_retention_ms)
 
     def _split(self, log: PartitionLog, segment: LogSegment) -> None:
         result = split_overflowed_segment(
@@ -350,6 +412,22 @@ class Cleaner:
             self.config,
             log.scheduler,
         )
+
+
+def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:
+    """All chunks at once, where nothing is refused; else one by one, to the one that is."""
+    largest, aborted, start = filtered.chunks[1], filtered.aborted, 0
+    is_done = not len(filtered.data) or cleaned.append_batches(
+        int(largest.max()), filtered.data, filtered.batches
+    )
+    for number, (end, offset) in enumerate(zip(*filtered.chunks.tolist(), strict=True)):
+        while aborted and aborted[0][0] == number:
+            cleaned.transaction_index.append(aborted.pop(0)[1])
+        if not is_done:
+            cleaned.append(offset, filtered.data[start:end])
+        start = end
+    for _, transaction in aborted:  # of a chunk that was not read to its end
+        cleaned.transaction_index.append(transaction)
 
 
 def swap_in(log: PartitionLog, cleaned: LogSegment, segments: list[LogSegment]) -> None:

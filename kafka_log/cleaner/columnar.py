@@ -1,191 +1,61 @@
 """The offset map and the judgement of records over columns, a kernel call for many batches.
 
-Decides as offset_map.py and verdict.py do, and leaves to them what is rare: control batches, old
-magics, damage. Needs numba.
+Decides as offset_map.py, verdict.py and rewrite.py do, and leaves to them what is rare: control
+batches, old magics, damage, gzip and snappy. Needs numba.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kafka_format.batch import BatchHeader, RecordBatch, assemble, attributes_of
-from kafka_format.columnar.records import RecordColumns, RecordScan
-from kafka_format.columnar.rewrite import encode_kept_records
-from kafka_format.columnar.window import readonly
-from kafka_format.compression import codec_of, compress
+from kafka_format.columnar.native_codecs import linked, zstd_contexts
+from kafka_format.columnar.window import Scratch, readonly
+from kafka_format.compression import Codec
+from kafka_format.errors import FormatError
 from kafka_log.cleaner import map_kernels
-from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
-from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
-from kafka_log.cleaner.verdict import BatchRetention
+from kafka_log.cleaner import write_kernels as w
+from kafka_log.cleaner.key_table import KeyTable
+from kafka_log.cleaner.pieces import Piece
+from kafka_log.cleaner.read_buffer import chunk_ends
+from kafka_log.cleaner.rewrite import FilterResult, emptied, filter_batch
+from kafka_log.cleaner.verdict import BatchRetention, BatchVerdict
+from kafka_log.file_records import iter_memory_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from kafka_format.log_file import AnyBatch
+    from kafka_format.columnar.records import RecordScan
+    from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.read_buffer import Chunk
+    from kafka_log.cleaner.pieces import Block
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
-    from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
+    from kafka_log.cleaner.verdict import Verdicts
     from kafka_log.cleaner.witness import Witness
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
 
-_INT32_MAX = 2**31 - 1
-_KEY, _TOMBSTONES, _WITHOUT_KEY = 0, 1, 2  # columns of counts
-_NO_ID = -1
-_CONTROL = 0x20
-_FIRST_SLOTS = 1 << 12
+__all__ = ["BlockWriter", "Judgement", "KeyTable", "Piece", "judge", "map_piece"]
+
+_TRANSACTIONAL = 0x10
+_VERDICTS = {
+    (fate, discards): BatchVerdict(retention, bool(discards), False)
+    for fate, retention in (
+        (w.DELETE_EMPTY, BatchRetention.DELETE_EMPTY),
+        (w.RETAIN_EMPTY, BatchRetention.RETAIN_EMPTY),
+        (w.DELETE, BatchRetention.DELETE),
+    )
+    for discards in (0, 1)
+}
+_MARGIN = 256 * 1024
 
 
-class Piece(NamedTuple):
-    """Batches and their records; those of batch i are the rows from edges[i] to edges[i + 1]."""
-
-    batches: list[AnyBatch]
-    records: RecordColumns
-    edges: Int64s
-
-    @property
-    def by_rows(self) -> npt.NDArray[np.bool_]:
-        """Batches that are judged record by record: control, magic 0 and 1, damaged ones."""
-        columns = self.records.batches
-        by_rows: npt.NDArray[np.bool_] = columns.is_legacy | (columns.attributes & _CONTROL != 0)
-        for damage in self.records.damage:
-            by_rows[damage.batch] = True
-        return by_rows
-
-    def first(self, count: int) -> Piece:
-        """The first batches alone."""
-        if count == len(self.batches):
-            return self
-        records, rows = self.records, int(self.edges[count])
-        some = RecordColumns(
-            records.data,
-            records.batches[:count],
-            (records.longs[:, :rows], records.ints[:, :rows]),
-            (records._starts[:count], records._counts[:count]),  # noqa: SLF001
-            [damage for damage in records.damage if damage.batch < count],
-            compiled=True,
-        )
-        return Piece(self.batches[:count], some, self.edges[: count + 1])
-
-
-def iter_pieces(chunk: Chunk) -> Iterator[Piece]:
-    data = memoryview(chunk.data)[: chunk.size_in_bytes]
-    first = 0
-    for records in RecordScan(data, verify=False, piece_rows=_INT32_MAX, compiled=True):
-        count = len(records.batches)
-        edges = np.zeros(count + 1, np.int64)
-        np.cumsum(np.bincount(records.batch, minlength=count), out=edges[1:])
-        yield Piece(chunk.batches[first : first + count], records, edges)
-        first += count
-
-
-def _new_table(slots: int) -> tuple[Int64s, Int64s]:
-    """Of zeros, which take no memory before they are written to."""
-    return np.zeros((slots, 2), np.int64), np.zeros(slots, np.int64)
-
-
-class KeyTable:
-    """An OffsetMap over columns: keys by a hash of 128 bits with a secret."""
-
-    def __init__(
-        self, memory: int, *, load_factor: float = 0.9, secret: bytes | None = None
-    ) -> None:
-        self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
-        if self.slots * load_factor <= 1:
-            raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
-        self.max_desired_size = int(self.slots * load_factor)
-        self.latest_offset = NOT_FOUND
-        self.size = 0
-        drawn = os.urandom(16) if secret is None else secret
-        self._secret = (
-            int.from_bytes(drawn[:8], "little", signed=True),
-            int.from_bytes(drawn[8:16], "little", signed=True),
-        )
-        self._kernels = map_kernels.load(compiled=True)
-        self._table = _new_table(_FIRST_SLOTS)
-
-    def __repr__(self) -> str:
-        return f"KeyTable({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
-
-    def _make_room(self, keys: int) -> None:
-        """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
-        most = min(self.size + keys, self.max_desired_size)
-        wanted = 1 << (most * 4 // 3).bit_length()
-        if wanted > len(self._table[1]):
-            larger = _new_table(wanted)
-            self._kernels.move_keys(*self._table, *larger)
-            self._table = larger
-
-    @property
-    def is_full(self) -> bool:
-        return self.size >= self.max_desired_size
-
-    @property
-    def utilization(self) -> float:
-        return self.size / self.slots
-
-    def clear(self) -> None:
-        if self.size:
-            self._table = _new_table(_FIRST_SLOTS)
-        self.size = 0
-        self.latest_offset = NOT_FOUND
-
-    def put(self, key: bytes, offset: int) -> None:
-        self._make_room(1)
-        slot, (low, high) = self._slot(key)
-        hashes, offsets = self._table
-        if not offsets[slot]:
-            hashes[slot] = low, high
-            self.size += 1
-        offsets[slot] = offset + 1
-        self.latest_offset = offset
-
-    def get(self, key: bytes) -> int:
-        return int(self._table[1][self._slot(key)[0]]) - 1
-
-    def _slot(self, key: bytes) -> tuple[int, tuple[int, int]]:
-        data = np.frombuffer(key, np.uint8)
-        hashed = self._kernels.siphash(data, 0, len(key), *self._secret)
-        return self._kernels.find_slot(*self._table, *hashed), hashed
-
-    def put_piece(self, piece: Piece, is_left_out: Uint8s, start: int) -> tuple[int, int, int]:
-        """Batch and row at which it was full, and the last offset put of that batch, or -1."""
-        self._make_room(len(piece.records))
-        batch, row, size, latest = self._kernels.put_rows(
-            readonly(piece.records.data),
-            piece.records.longs,
-            piece.records.ints,
-            piece.edges,
-            is_left_out,
-            start,
-            self.max_desired_size,
-            self.size,
-            *self._secret,
-            *self._table,
-        )
-        self.size = int(size)
-        return int(batch), int(row), int(latest)
-
-    def latest_of(self, piece: Piece) -> Int64s:
-        """For each row the latest offset known of its key; -1 if none is, or it has no key."""
-        latest = np.empty(len(piece.records), np.int64)
-        self._kernels.find_rows(
-            readonly(piece.records.data),
-            piece.records.longs,
-            piece.records.ints,
-            *self._secret,
-            *self._table,
-            latest,
-        )
-        return latest
+# ------------------------------------------------------------------------------------ the map
 
 
 def map_piece(
@@ -194,28 +64,56 @@ def map_piece(
     start: int,
     transactions: CleanedTransactionMetadata,
     stats: CleanerStats,
-) -> bool:
-    """All keys of some sound batches into the map; whether it was full before."""
-    is_left_out = np.zeros(len(piece.batches), np.uint8)
-    read = np.diff(piece.edges)
-    for i, batch in enumerate(piece.batches):
-        if isinstance(batch, RecordBatch) and batch.header.is_control:
-            transactions.on_control_batch_read(batch)
-            is_left_out[i], read[i] = 1, 1
-        elif transactions.on_batch_read(batch) and isinstance(batch, RecordBatch):
-            is_left_out[i], read[i] = 1, batch.header.record_count
+) -> int:
+    """All keys of some sound batches into the map; how many batches are in it before it is full."""
+    is_left_out = np.zeros(len(piece), np.uint8)
+    read = piece.records.counts
+    problem = None
+    try:
+        _follow(piece, transactions, is_left_out, read)
+    except FormatError as error:  # if it comes to that
+        problem = error
+        broken = int(np.flatnonzero(is_left_out == _BROKEN)[0])
+        piece, is_left_out, read = piece.first(broken), is_left_out[:broken], read[:broken]
     full_at, row, latest = table.put_piece(piece, is_left_out, start)
-    for batch in reversed(piece.batches[:full_at]):
-        if batch.header.last_offset >= start:
-            table.latest_offset = batch.header.last_offset
-            break
+    reached = piece.records.batches.last_offset[:full_at]
+    behind = np.flatnonzero(reached >= start)
+    if len(behind):
+        table.latest_offset = int(reached[behind[-1]])
     stats.map_messages_read += int(read[:full_at].sum())
-    if full_at == len(piece.batches):
-        return False
-    if latest >= 0:
-        table.latest_offset = latest
-    stats.map_messages_read += row - int(piece.edges[full_at])
-    return True
+    if full_at < len(piece):
+        if latest >= 0:
+            table.latest_offset = latest
+        stats.map_messages_read += row - int(piece.edges[full_at])
+    elif problem is not None:
+        raise problem
+    return full_at
+
+
+_BROKEN = 2
+
+
+def _follow(
+    piece: Piece, transactions: CleanedTransactionMetadata, is_left_out: Uint8s, read: Int64s
+) -> None:
+    """Transactions over a piece: what is left out of the map, and how much of it counts as read."""
+    batches = piece.records.batches
+    last_offset = np.maximum.accumulate(batches.last_offset)
+    is_data = ~batches.is_legacy
+    is_special = is_data & (batches.attributes & (_TRANSACTIONAL | 0x20) != 0)
+    for i in np.flatnonzero(is_special).tolist():
+        transactions.consume_up_to(int(last_offset[i]))
+        if int(batches.attributes[i]) & 0x20:
+            is_left_out[i] = _BROKEN
+            transactions.on_control_batch_read(piece.batch(i))  # type: ignore[arg-type]
+            is_left_out[i], read[i] = 1, 1
+        elif transactions.on_transactional_batch_read(int(batches.producer_id[i])):
+            is_left_out[i], read[i] = 1, batches.record_count[i]
+    if len(batches):
+        transactions.consume_up_to(int(last_offset[-1]))
+
+
+# ----------------------------------------------------------------------------------- judgement
 
 
 class Judgement(NamedTuple):
@@ -229,11 +127,11 @@ class Judgement(NamedTuple):
     """Of each batch: how many stay, how many of those are tombstones, how many lack a key."""
 
 
-def judge(piece: Piece, verdicts: Verdicts, latest: LatestOffsets) -> Judgement:
-    retains = np.array([verdicts.retains_deletes(batch) for batch in piece.batches], np.uint8)
+def judge(piece: Piece, verdicts: Verdicts, latest: LatestOffsets, scratch: Scratch) -> Judgement:
+    retains = verdicts.which_retain_deletes(piece.records.batches)
     latest_of = latest.latest_of(piece)
-    is_kept = np.zeros(len(piece.records), np.uint8)
-    counts = np.zeros((len(piece.batches), 3), np.int64)
+    is_kept = scratch.shaped(1, len(piece.records))[0]
+    counts = np.zeros((len(piece), 3), np.int64)
     map_kernels.load(compiled=True).judge_rows(
         piece.records.longs,
         piece.records.ints,
@@ -247,149 +145,271 @@ def judge(piece: Piece, verdicts: Verdicts, latest: LatestOffsets) -> Judgement:
     return Judgement(latest_of, retains, is_kept, counts)
 
 
-def filter_chunk(
-    chunk: Chunk,
-    verdicts: Verdicts,
-    latest: LatestOffsets,
-    stats: CleanerStats,
-    *,
-    new_horizon: int,
-    capacity: int,
-    witness: Witness | None = None,
-) -> FilterResult:
-    """As rewrite.filter_to."""
-    result = FilterResult()
-    for piece in iter_pieces(chunk):
-        judged = judge(piece, verdicts, latest)
-        told = _filter_piece(piece, judged, verdicts, stats, result, new_horizon, capacity, witness)
-        if witness is not None:
-            seen, rows = piece.first(len(told)), int(piece.edges[len(told)])
-            witness.on_piece(
-                seen,
-                told,
-                judged.is_kept[:rows],
-                judged.latest_of[:rows],
-                judged.retains_deletes[: len(told)],
-            )
-        if len(result.data) > capacity:
-            break
-    return result
+class Filtered(NamedTuple):
+    """What stays of a block, chunk by chunk; good until the next block."""
+
+    data: memoryview
+    chunks: Int64s
+    """Of each chunk where it ends in the data, and its largest offset."""
+    batches: Int64s
+    """As kafka_log.indexes.kernels takes them, with positions in the data."""
+    aborted: list[tuple[int, AbortedTransaction]]
+    """Transactions for the index, each with the number of the chunk that its marker is in."""
 
 
-def _filter_piece(
-    piece: Piece,
-    judged: Judgement,
-    verdicts: Verdicts,
-    stats: CleanerStats,
-    result: FilterResult,
-    new_horizon: int,
-    capacity: int,
-    witness: Witness | None,
-) -> list[BatchVerdict]:
-    """The verdicts of those batches that were looked at."""
-    told = []
-    by_rows = piece.by_rows
-    for i, batch in enumerate(piece.batches):
-        verdict = verdicts.on_batch(batch)
-        told.append(verdict)
-        result.bytes_read += len(batch.raw)
-        whose = witness if by_rows[i] else None  # a batch is told once
+class BlockWriter:
+    """What stays of block after block, in memory that is used again."""
+
+    def __init__(self, *, new_horizon: int, witness: Witness | None) -> None:
+        self._new_horizon = new_horizon
+        self._witness = witness
+        self._kernels = w.load()
+        self._is_kept = Scratch(np.uint8)
+        self._out = np.empty(0, np.uint8)
+        self._scratch = np.empty(0, np.uint8)
+        self._codecs = np.array([zstd_contexts().compressing, 0, 0], np.int64)
+        self._packs = 1 << Codec.NONE
+        self._packs |= (1 << Codec.LZ4) if "lz4_pack" in linked() else 0
+        self._packs |= (1 << Codec.ZSTD) if "zstd_pack" in linked() else 0
+
+    def filter(
+        self,
+        block: Block,
+        scan: RecordScan,
+        verdicts: Verdicts,
+        latest: LatestOffsets,
+        stats: CleanerStats,
+        *,
+        capacity: int,
+    ) -> Iterator[Filtered]:
+        """Once; but before an error what was complete until then."""
+        self._begin(block, capacity)
+        transactions = verdicts.transactions
+        transactions.held = []
+        try:
+            for piece in block.pieces(scan):
+                judged = judge(piece, verdicts, latest, self._is_kept)
+                told = self._write_piece(piece, judged, verdicts)
+                if self._witness is not None:
+                    self._witness.on_piece(
+                        piece, told, judged.is_kept, judged.latest_of, judged.retains_deletes
+                    )
+        except BaseException:
+            self._take_held(transactions)
+            yield self._filtered()
+            raise
+        finally:
+            transactions.held = None
+        self._kernels.end_chunks(self._state, self._chunks, len(block.batches), self._to)
+        stats.messages_read += int(self._state[w.MESSAGES_READ])
+        stats.messages_written += int(self._state[w.MESSAGES_RETAINED])
+        stats.invalid_messages_read += int(self._state[w.WITHOUT_KEY])
+        stats.bytes_read += block.size_in_bytes
+        stats.bytes_written += self._to
+        yield self._filtered()
+
+    def _begin(self, block: Block, capacity: int) -> None:
+        self._block = block
+        self._aborted: list[tuple[int, AbortedTransaction]] = []
+        self._capacity = capacity
+        self._to = 0
+        self._state = np.zeros(w.STATE_FIELDS, np.int64)
+        self._state[w.CHUNK_MAX_OFFSET] = -1
+        self._chunks = _chunks(block.chunk_ends)
+        self._written = np.empty((w.WRITTEN_FIELDS, len(block.batches)), np.int64)
+        self._make_room(block.size_in_bytes)
+
+    def _filtered(self) -> Filtered:
+        """Of the chunks that are complete."""
+        chunks = self._chunks[1:, : int(self._state[w.CHUNK])]
+        end = int(chunks[0, -1]) if chunks.shape[1] else 0
+        written = self._written[:, : int(self._state[w.WRITTEN])]
+        count = int(np.searchsorted(written[w.WRITTEN_POSITION], end, side="left"))
+        return Filtered(self._out[:end].data, chunks, written[:, :count], self._aborted)
+
+    def _take_held(self, transactions: CleanedTransactionMetadata) -> None:
+        if transactions.held:
+            self._aborted += [(int(self._state[w.CHUNK]), each) for each in transactions.held]
+            transactions.held.clear()
+
+    def _make_room(self, size: int) -> None:
+        if self._to + size + _MARGIN > len(self._out):
+            larger = np.empty(self._to + 2 * (size + _MARGIN), np.uint8)
+            larger[: self._to] = self._out[: self._to]
+            self._out = larger
+
+    def _write_piece(
+        self, piece: Piece, judged: Judgement, verdicts: Verdicts
+    ) -> list[BatchVerdict]:
+        """The verdicts, if anybody wants them told."""
+        told: list[BatchVerdict] = []
+        first = 0
+        for stop in [*np.flatnonzero(piece.by_rows).tolist(), len(piece)]:
+            if stop > first:
+                fates, discards = verdicts.on_data_batches(piece.records.batches, first, stop)
+                self._write_span(piece, judged, verdicts, first, stop, fates, discards)
+                if self._witness is not None:
+                    pairs = zip(fates.tolist(), discards.tolist(), strict=True)
+                    told += map(_VERDICTS.__getitem__, pairs)
+            if stop < len(piece):
+                self._reach(piece.first_batch + stop)
+                verdict = verdicts.on_batch(piece.batch(stop))
+                self._take_held(verdicts.transactions)
+                told.append(verdict)
+                self._write_row_batch(piece, stop, verdict, verdicts, judged, self._witness)
+            first = stop + 1
+        return told
+
+    def _write_span(
+        self,
+        piece: Piece,
+        judged: Judgement,
+        verdicts: Verdicts,
+        begin: int,
+        stop: int,
+        fates: Uint8s,
+        discards: Uint8s,
+    ) -> None:
+        """Batches of magic 2 with data, all sound."""
+        first = begin
+        while True:
+            begin, why = self._run_kernel(piece, judged, first, begin, stop, fates, discards)
+            if why == w.ALL_WRITTEN:
+                return
+            if why == w.NO_ROOM:
+                self._grow(piece, begin)
+            elif why == w.CHUNK_FULL:
+                self._begin_chunk(piece.first_batch + begin)
+            else:
+                verdict = _VERDICTS[int(fates[begin - first]), int(discards[begin - first])]
+                if why == w.TO_BE_EMPTIED:
+                    self._write_empty(piece, begin, verdict, judged)
+                else:
+                    self._write_row_batch(piece, begin, verdict, verdicts, judged, None)
+                begin += 1
+
+    def _run_kernel(
+        self,
+        piece: Piece,
+        judged: Judgement,
+        first: int,
+        begin: int,
+        stop: int,
+        fates: Uint8s,
+        discards: Uint8s,
+    ) -> tuple[int, int]:
+        """`first` is where the fates begin."""
+        records = piece.records
+        begin, to, why = self._kernels.write_batches(
+            self._block.data,
+            self._block.base,
+            records.batches.table,
+            readonly(records.data),
+            records.starts,
+            records.longs,
+            records.ints,
+            piece.edges,
+            judged.is_kept,
+            judged.counts,
+            fates,
+            discards,
+            first,
+            piece.first_batch,
+            begin,
+            stop,
+            self._new_horizon,
+            self._packs,
+            self._capacity,
+            self._codecs,
+            self._chunks,
+            self._state,
+            self._written,
+            self._scratch,
+            self._out,
+            self._to,
+        )
+        self._to = int(to)
+        return int(begin), int(why)
+
+    def _grow(self, piece: Piece, batch: int) -> None:
+        first, last = int(piece.edges[batch]), int(piece.edges[batch + 1])
+        records = piece.records
+        start = int(records.starts[batch])
+        size = int(records.batches.size_in_bytes[batch])
+        if last > first:
+            largest = self._kernels.largest_size(records.longs, records.ints, first, last, start)
+            size = max(size, int(largest))
+        if size > len(self._scratch):
+            self._scratch = np.empty(2 * size, np.uint8)
+        self._make_room(size)
+
+    def _reach(self, batch: int) -> None:
+        """A batch of the block comes next."""
+        self._kernels.end_chunks(self._state, self._chunks, batch, self._to)
+        if self._to - int(self._state[w.CHUNK_START]) > self._capacity:
+            self._begin_chunk(batch)
+
+    def _begin_chunk(self, batch: int) -> None:
+        """Where more was written than a chunk holds, Kafka reads the next one behind that."""
+        state, block = self._state, self._block
+        done = int(state[w.CHUNK])
+        table = block.batches.table[:, batch:]
+        ends, _ = chunk_ends(table, int(block.batches.position[batch]), self._capacity)
+        rest = _chunks(np.array([batch, *(batch + end for end in ends), len(block.batches)]))
+        self._chunks = np.concatenate([self._chunks[:, :done], rest], axis=1)
+        self._kernels.end_chunks(state, self._chunks, batch, self._to)
+
+    # ---------------------------------------------------------------------------- batch by batch
+
+    def _write_empty(self, piece: Piece, i: int, verdict: BatchVerdict, judged: Judgement) -> None:
+        kept = emptied(piece.batch(i))
+        self._append(kept.data, kept.max_offset)
+        self._state[w.MESSAGES_READ] += int(piece.edges[i + 1] - piece.edges[i])
+        if not verdict.discards_records:
+            self._state[w.WITHOUT_KEY] += judged.counts[i, 2]
+
+    def _write_row_batch(
+        self,
+        piece: Piece,
+        i: int,
+        verdict: BatchVerdict,
+        verdicts: Verdicts,
+        judged: Judgement,
+        witness: Witness | None,
+    ) -> None:
+        state, batch = self._state, piece.batch(i)
         if verdict.retention is BatchRetention.DELETE:
-            if whose is not None:
-                whose.on_batch(batch, verdict, (), ())
-            continue
-        counts = judged.counts[i]
-        if by_rows[i] or not _filter(
-            piece, i, verdict, judged.is_kept, counts, new_horizon, result
-        ):
-            latest_of = judged.latest_of[piece.edges[i] : piece.edges[i + 1]].tolist()
-            filter_batch(
-                batch, verdict, verdicts, new_horizon, result, latest_of=latest_of, witness=whose
-            )
-        elif not verdict.discards_records:
-            stats.invalid_messages_read += int(counts[_WITHOUT_KEY])
-        if len(result.data) > capacity:
-            break
-    return told
+            if witness is not None:
+                witness.on_batch(batch, verdict, (), ())
+            return
+        result = FilterResult()
+        latest_of = judged.latest_of[piece.edges[i] : piece.edges[i + 1]].tolist()
+        filter_batch(
+            batch,
+            verdict,
+            verdicts,
+            self._new_horizon,
+            result,
+            latest_of=latest_of,
+            witness=witness,
+        )
+        state[w.MESSAGES_READ] += result.messages_read
+        state[w.MESSAGES_RETAINED] += result.messages_retained
+        if result.data:
+            self._append(result.data, result.max_offset)
+
+    def _append(self, data: bytes | bytearray | memoryview, max_offset: int) -> None:
+        """A batch that was made elsewhere."""
+        self._make_room(len(data))
+        ((_, last_offset, max_timestamp),) = iter_memory_batches(data)
+        self._kernels.note_written(
+            self._state, self._written, self._to, last_offset, max_timestamp, max_offset
+        )
+        self._out[self._to : self._to + len(data)] = np.frombuffer(data, np.uint8)
+        self._to += len(data)
 
 
-def _filter(
-    piece: Piece,
-    i: int,
-    verdict: BatchVerdict,
-    is_kept: Uint8s,
-    counts: Int64s,
-    new_horizon: int,
-    result: FilterResult,
-) -> bool:
-    """What is left of a batch; False if the rows must be asked."""
-    batch = piece.batches[i]
-    assert isinstance(batch, RecordBatch)  # the others are for rows
-    first, last = int(piece.edges[i]), int(piece.edges[i + 1])
-    kept = 0 if verdict.discards_records else int(counts[_KEY])
-    if kept:
-        header = batch.header
-        horizon = header.delete_horizon_ms
-        wants_horizon = bool(counts[_TOMBSTONES]) and horizon is None
-        if kept == last - first and not wants_horizon:
-            result.add(Kept(batch.raw, header.last_offset, kept))
-        else:
-            horizon = new_horizon if wants_horizon else horizon
-            rebuilt = _rebuilt(piece, (first, last), batch, is_kept, kept, horizon)
-            if rebuilt is None:
-                return False
-            result.add(rebuilt)
-    elif verdict.retention is BatchRetention.RETAIN_EMPTY:
-        result.add(emptied(batch))
-    result.messages_read += last - first
-    return True
-
-
-def _rebuilt(
-    piece: Piece,
-    rows: tuple[int, int],
-    batch: RecordBatch,
-    is_kept: Uint8s,
-    kept: int,
-    horizon: int | None,
-) -> Kept | None:
-    header, some = batch.header, slice(*rows)
-    chosen = is_kept[some].astype(np.bool_)
-    timestamps = piece.records.timestamp[some][chosen]
-    has_horizon = horizon is not None and horizon >= 0
-    base_timestamp = horizon if horizon is not None and has_horizon else int(timestamps[0])
-    if not _is_writable(header):
-        return None
-    payload = encode_kept_records(
-        piece.records,
-        is_kept,
-        rows,
-        base_offset=header.base_offset,
-        base_timestamp=base_timestamp,
-        compiled=True,
-    )
-    if payload is None:
-        return None
-    is_append_time = bool(header.timestamp_type)
-    codec = codec_of(header.attributes)
-    new = header._replace(
-        attributes=attributes_of(
-            codec,
-            header.timestamp_type,
-            is_transactional=header.is_transactional,
-            has_delete_horizon=has_horizon,
-        ),
-        magic=2,
-        base_timestamp=base_timestamp,
-        max_timestamp=header.max_timestamp if is_append_time else int(timestamps.max()),
-        record_count=kept,
-    )
-    largest = int(piece.records.offset[some][chosen].max())
-    return Kept(assemble(new, compress(codec, payload)), largest, kept)
-
-
-def _is_writable(header: BatchHeader) -> bool:
-    """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
-    if header.producer_id == _NO_ID:
-        return not header.is_transactional
-    return header.producer_epoch != _NO_ID and header.base_sequence >= 0
+def _chunks(ends: Int64s) -> Int64s:
+    chunks = np.zeros((w.CHUNK_FIELDS, len(ends)), np.int64)
+    chunks[w.LAST_BATCH] = ends
+    return chunks

@@ -1,7 +1,7 @@
 """The offset map as a hash table over columns: a key is its SipHash (128 bits, with a secret).
 
-    hashes   int64[slot, 2]
-    offsets  int64[slot]      the offset and one more; 0 is an empty slot
+    table    int64[slot, 3]   both halves of the hash; the offset and one more, 0 is an empty slot
+    hashes   int64[row, 2]    of the rows of a piece
 
 Slots are a power of two and more than the keys that the map may hold, and probed one by one.
 """
@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kafka_format.columnar import kernels as k
+from kafka_format.columnar import native_codecs
 from kafka_format.columnar.compilation import Kernels
 from kafka_format.columnar.kernels import (
     KEY_LENGTH,
@@ -21,6 +22,7 @@ from kafka_format.columnar.kernels import (
     byte,
     wrap,
 )
+from kafka_format.columnar.native_codecs import word
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -33,7 +35,8 @@ def load(*, compiled: bool) -> SimpleNamespace:
     if not compiled:
         return kernel.plain()
     loaded = k.load(compiled=True)
-    return kernel.compiled(globals() | {"byte": loaded.byte, "wrap": loaded.wrap})
+    names = {"byte": loaded.byte, "wrap": loaded.wrap, "word": native_codecs.linked()["word"]}
+    return kernel.compiled(globals() | names)
 
 
 @kernel
@@ -75,7 +78,7 @@ def siphash(data: Any, at: int, length: int, key0: int, key1: int) -> tuple[int,
     whole = length // 8
     for i in range(whole + 1):
         if i < whole:
-            block = little_endian(data, at + 8 * i, 8)
+            block = word(data, at + 8 * i)
         else:
             block = little_endian(data, at + 8 * i, length % 8)
             block = wrap(block | (length & 0xFF) << 56)
@@ -94,29 +97,39 @@ def siphash(data: Any, at: int, length: int, key0: int, key1: int) -> tuple[int,
 
 
 @kernel
-def find_slot(hashes: Any, offsets: Any, low: int, high: int) -> int:
+def hash_rows(data: Any, longs: Any, ints: Any, key0: int, key1: int, hashes: Any) -> None:
+    """The hash of every key. Apart from the search: so its misses of the cache overlap."""
+    for row in range(hashes.shape[0]):
+        length = ints[KEY_LENGTH, row] + 0
+        if length >= 0:
+            low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
+            hashes[row, 0] = low
+            hashes[row, 1] = high
+
+
+@kernel
+def find_slot(table: Any, low: int, high: int) -> int:
     """Where a key is, or would be put."""
-    last: int = offsets.shape[0] - 1
+    last: int = table.shape[0] - 1
     slot = low & last
-    while offsets[slot] != 0 and (hashes[slot, 0] != low or hashes[slot, 1] != high):
+    while table[slot, 2] != 0 and (table[slot, 0] != low or table[slot, 1] != high):
         slot = (slot + 1) & last
     return slot
 
 
 @kernel
-def move_keys(hashes: Any, offsets: Any, new_hashes: Any, new_offsets: Any) -> None:
+def move_keys(table: Any, larger: Any) -> None:
     """All keys into a larger table, which is empty."""
-    for slot in range(offsets.shape[0]):
-        if offsets[slot] != 0:
-            new = find_slot(new_hashes, new_offsets, hashes[slot, 0], hashes[slot, 1])
-            new_hashes[new, 0] = hashes[slot, 0]
-            new_hashes[new, 1] = hashes[slot, 1]
-            new_offsets[new] = offsets[slot]
+    for slot in range(table.shape[0]):
+        if table[slot, 2] != 0:
+            new = find_slot(larger, table[slot, 0], table[slot, 1])
+            larger[new, 0] = table[slot, 0]
+            larger[new, 1] = table[slot, 1]
+            larger[new, 2] = table[slot, 2]
 
 
 @kernel
 def put_rows(
-    data: Any,
     longs: Any,
     ints: Any,
     edges: Any,
@@ -124,10 +137,8 @@ def put_rows(
     start: int,
     most: int,
     size: int,
-    key0: int,
-    key1: int,
     hashes: Any,
-    offsets: Any,
+    table: Any,
 ) -> tuple[int, int, int, int]:
     """Keys of batch after batch, until the map is full.
 
@@ -140,41 +151,29 @@ def put_rows(
         if is_left_out[batch] != 0:
             continue
         for row in range(edges[batch], edges[batch + 1]):
-            length = ints[KEY_LENGTH, row] + 0
             offset = longs[OFFSET, row]
-            if length < 0 or offset < start:
+            if ints[KEY_LENGTH, row] < 0 or offset < start:
                 continue
             if size >= most:
                 return batch, row, size, latest
-            low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
-            slot = find_slot(hashes, offsets, low, high)
-            if offsets[slot] == 0:
-                hashes[slot, 0] = low
-                hashes[slot, 1] = high
+            slot = find_slot(table, hashes[row, 0], hashes[row, 1])
+            if table[slot, 2] == 0:
+                table[slot, 0] = hashes[row, 0]
+                table[slot, 1] = hashes[row, 1]
                 size += 1
-            offsets[slot] = offset + 1
+            table[slot, 2] = offset + 1
             latest = offset
     return batches, edges[batches] + 0, size, latest
 
 
 @kernel
-def find_rows(
-    data: Any,
-    longs: Any,
-    ints: Any,
-    key0: int,
-    key1: int,
-    hashes: Any,
-    offsets: Any,
-    latest_of: Any,
-) -> None:
+def find_rows(ints: Any, hashes: Any, table: Any, latest_of: Any) -> None:
     """For each row the latest offset of its key, or -1."""
     for row in range(latest_of.shape[0]):
-        length = ints[KEY_LENGTH, row] + 0
         latest_of[row] = -1
-        if length >= 0:
-            low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
-            latest_of[row] = offsets[find_slot(hashes, offsets, low, high)] - 1
+        if ints[KEY_LENGTH, row] >= 0:
+            slot = find_slot(table, hashes[row, 0], hashes[row, 1])
+            latest_of[row] = table[slot, 2] - 1
 
 
 @kernel

@@ -8,20 +8,32 @@ Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
 
 from __future__ import annotations
 
+import mmap
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.columnar import kernels as k
+from kafka_format.columnar.headers import BatchColumns
+from kafka_format.columnar.window import readonly
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
 from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.cleaner.pieces import Block
 from kafka_log.file_records import LOG_OVERHEAD, UP_TO_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from kafka_format.log_file import AnyBatch
     from kafka_log.file_records import FileRecords
+
+BLOCK_BYTES = 2 * 1024 * 1024
+_BLOCK_ROWS = 32 * 1024
 
 _PREFIX = struct.Struct(
     ">8x"
@@ -40,6 +52,69 @@ class Chunk(NamedTuple):
     @property
     def size_in_bytes(self) -> int:
         return sum(len(batch.raw) for batch in self.batches)
+
+    def as_block(self, path: str, position: int) -> Block:
+        """The only chunk of a block; it lies at `position`."""
+        data = readonly(np.frombuffer(self.data, np.uint8, self.size_in_bytes))
+        table = np.empty((k.HEADER_FIELDS, len(self.batches)), np.int64)
+        # Its headers are sound: a chunk ends before others.
+        k.load(compiled=True).read_headers(data, position, 0, len(data), len(data), table, 0)
+        ends = np.array([len(self.batches)], np.int64)
+        return Block(path, data, position, BatchColumns(table, path=path), ends)
+
+
+class BlockBuffer:
+    """Many chunks read at once, into memory that is used again and again."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, BLOCK_BYTES)
+        self._kernels = k.load(compiled=True)
+        self._table = np.empty((k.HEADER_FIELDS, _BLOCK_ROWS), np.int64)
+
+    def read(self, log: FileRecords, position: int, capacity: int) -> Block | None:
+        """Chunks of `capacity` from `position` on; None if the first needs a closer look."""
+        if capacity > len(self._memory):
+            self._memory = mmap.mmap(-1, capacity)
+        size = len(self._memory) // capacity * capacity
+        filled = log.readinto_at(position, memoryview(self._memory)[:size])
+        data = readonly(np.frombuffer(self._memory, np.uint8, filled))
+        count, _, why = self._kernels.read_headers(
+            data, position, 0, filled, filled, self._table, 0
+        )
+        ends, is_closed = chunk_ends(self._table[:, :count], position, capacity)
+        is_sound = why not in {k.TABLE_FULL, k.CORRUPT_BATCH}
+        start = int(self._table[k.POSITION, ends[-1]]) - position if ends and not is_closed else 0
+        is_last = position + filled >= log.size or filled - start >= capacity
+        if is_sound and is_last and not is_closed and count > (ends[-1] if ends else 0):
+            ends.append(int(count))  # what comes next does not fit, or is not there
+        if not ends:
+            return None
+        table = self._table[:, : ends[-1]].copy()
+        if int(table[k.MAGIC].max()) > MAGIC:
+            return None
+        return Block(
+            log.path, data, position, BatchColumns(table, path=log.path), np.array(ends, np.int64)
+        )
+
+
+def chunk_ends(table: npt.NDArray[np.int64], base: int, capacity: int) -> tuple[list[int], bool]:
+    """How many batches lie before the end of each chunk that another follows.
+
+    And whether a batch that is larger than a chunk comes next.
+    """
+    starts = table[k.POSITION] - base
+    ends_at = starts + table[k.SIZE_IN_BYTES]
+    ends: list[int] = []
+    first = 0
+    while first < len(starts):
+        last = int(np.searchsorted(ends_at, starts[first] + capacity, side="right"))
+        if last == first:
+            return ends, True
+        if last == len(starts):
+            break
+        ends.append(last)
+        first = last
+    return ends, False
 
 
 class ReadBuffer:

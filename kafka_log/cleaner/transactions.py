@@ -36,6 +36,8 @@ class CleanedTransactionMetadata:
 
     def __init__(self) -> None:
         self.cleaned_index: TransactionIndex | None = None
+        self.held: list[AbortedTransaction] | None = None
+        """Where given, what belongs into the cleaned index goes here, and its owner writes it."""
         self._waiting: list[tuple[int, int, AbortedTransaction]] = []  # a heap by first offset
         self._added = 0
         self._aborted: dict[int, _Aborted] = {}
@@ -48,19 +50,23 @@ class CleanedTransactionMetadata:
 
     def on_batch_read(self, batch: AnyBatch) -> bool:
         """Whether its records were aborted, and so may go. Not for control batches."""
-        self._consume_up_to(batch.header.last_offset)
+        self.consume_up_to(batch.header.last_offset)
         if not isinstance(batch, RecordBatch) or not batch.header.is_transactional:
             return False
-        aborted = self._aborted.get(batch.header.producer_id)
+        return self.on_transactional_batch_read(batch.header.producer_id)
+
+    def on_transactional_batch_read(self, producer_id: int) -> bool:
+        """As on_batch_read, where `consume_up_to` was told its last offset before."""
+        aborted = self._aborted.get(producer_id)
         if aborted is None:
-            self._committed.add(batch.header.producer_id)
+            self._committed.add(producer_id)
             return False
         aborted.was_observed = True
         return True
 
     def on_control_batch_read(self, batch: RecordBatch) -> bool:
         """Whether it may go: the transaction has no batch left, or the marker itself is gone."""
-        self._consume_up_to(batch.header.last_offset)
+        self.consume_up_to(batch.header.last_offset)
         records = batch.records()
         if not records:
             return True
@@ -80,11 +86,14 @@ class CleanedTransactionMetadata:
         aborted = self._aborted.pop(producer_id, None)
         if aborted is None or not aborted.was_observed:
             return True
-        if self.cleaned_index is not None:
+        if self.held is not None:
+            self.held.append(aborted.txn)
+        elif self.cleaned_index is not None:
             self.cleaned_index.append(aborted.txn)
         return False
 
-    def _consume_up_to(self, offset: int) -> None:
+    def consume_up_to(self, offset: int) -> None:
+        """A batch that ends here was met: aborted transactions that begin before it count now."""
         while self._waiting and self._waiting[0][0] <= offset:
             txn = heapq.heappop(self._waiting)[2]
             self._aborted.setdefault(txn.producer_id, _Aborted(txn))

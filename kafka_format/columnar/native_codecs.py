@@ -1,0 +1,240 @@
+"""More C functions of installed wheels for compiled kernels: what writes batches anew.
+
+    copy_range      memcpy
+    word            eight bytes, little-endian, wherever they lie
+    lz4_pack        LZ4_compress_default of the lz4 package: the bytes that lz4-java writes
+    zstd_pack       one frame as Kafka's stream ends it, by a context that is used again
+    zstd_unpack     one frame
+
+As in native.py each is tried on a known answer first; what is not there is left out of `linked`,
+and its caller goes through Python. A zstd context is an address that `zstd_contexts` gives, one a
+thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import threading
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_LEVEL, _CONTENT_SIZE_FLAG, _CHECKSUM_FLAG = 100, 200, 201  # ZSTD_cParameter
+_KAFKAS_LEVEL = 3
+_ZSTD_VERSION = 10506  # 1.5.6, which writes the bytes of Kafka's zstd-jni (docs/decisions/0004)
+_TEXT = b"kafka kafka kafka kafka kafka kafka kafka kafka"
+# What Kafka's codecs make of that text: an lz4 block, a zstd frame.
+_LZ4_BLOCK = bytes.fromhex("6f6b61666b6120060011506b61666b61")
+_per_thread = threading.local()
+
+# What the functions below call: they run compiled only, with these bound.
+c_memcpy: Any = None
+c_load: Any = None
+c_lz4: Any = None
+c_zstd_stream: Any = None
+c_zstd_decompress: Any = None
+c_zstd_reset: Any = None
+
+
+class ZstdContexts(NamedTuple):
+    compressing: int
+    decompressing: int
+
+
+def copy_range(data: Any, start: int, end: int, out: Any, at: int) -> int:
+    """Bytes into another array; where they end there."""
+    out[at : at + end - start] = data[start:end]
+    return at + end - start
+
+
+def _copy_range(data: Any, start: int, end: int, out: Any, at: int) -> int:  # pragma: no cover
+    c_memcpy(out.ctypes.data + at, data.ctypes.data + start, np.uint64(end - start))
+    return at + end - start
+
+
+def word(data: Any, at: int) -> int:
+    return int.from_bytes(data[at : at + 8], "little", signed=True)
+
+
+def _word(data: Any, at: int) -> int:  # pragma: no cover  # runs compiled
+    return c_load(data.ctypes.data + at)  # type: ignore[no-any-return]
+
+
+def _lz4_pack(data: Any, start: int, end: int, out: Any, at: int, room: int) -> int:
+    """One block; its size, or 0 if there is no room for it."""  # pragma: no cover
+    return c_lz4(  # type: ignore[no-any-return]
+        data.ctypes.data + start, out.ctypes.data + at, np.int32(end - start), np.int32(room)
+    )
+
+
+def _zstd_pack(  # pragma: no cover  # runs compiled
+    context: int, data: Any, start: int, end: int, out: Any, at: int, room: int, places: Any
+) -> int:
+    """Taken in, flushed and ended as Java's stream does it; bytes written, -1 without room.
+
+    `places` is room for what C is to count in: two numbers.
+    """
+    places[0] = 0
+    places[1] = 0
+    source = data.ctypes.data + start
+    target = out.ctypes.data + at
+    written = places.ctypes.data
+    size = np.uint64(end - start)
+    for step in range(3):
+        while True:
+            before = places[1]
+            left = c_zstd_stream(
+                context, target, np.uint64(room), written, source, size, written + 8, np.int32(step)
+            )
+            if left > np.uint64(0xFFFF_FFFF_FFFF_FF00):
+                c_zstd_reset(context, np.int32(1))
+                return -1
+            if step == 0 and places[1] == end - start:
+                break
+            if step > 0 and left == 0:
+                break
+            if places[0] >= room or (step == 0 and places[1] == before):
+                c_zstd_reset(context, np.int32(1))
+                return -1
+    return places[0] + 0  # type: ignore[no-any-return]
+
+
+def _zstd_unpack(  # pragma: no cover  # runs compiled
+    context: int, data: Any, start: int, end: int, out: Any, at: int, room: int
+) -> int:
+    """Bytes written, or -1: damaged, or no room."""
+    written = c_zstd_decompress(
+        context,
+        out.ctypes.data + at,
+        np.uint64(room),
+        data.ctypes.data + start,
+        np.uint64(end - start),
+    )
+    if written > np.uint64(0xFFFF_FFFF_FFFF_FF00):
+        return -1
+    return np.int64(written)  # type: ignore[return-value]
+
+
+@cache
+def linked() -> dict[str, Any]:
+    """Compiled functions by name, without those that could not be linked."""
+    found = {
+        "copy_range": _compile(_copy_range, {"c_memcpy": _external("memcpy", _MEMCPY)}, "memcpy"),
+        "word": _compile(_word, {"c_load": _load_intrinsic()}, "load"),
+    }
+    if _can_link("lz4.block._block", "LZ4_compress_default"):
+        function = _compile(_lz4_pack, {"c_lz4": _external("LZ4_compress_default", _LZ4)}, "lz4")
+        if _packs_lz4(function):
+            found["lz4_pack"] = function
+    library = _zstd_library()
+    if library is not None:
+        names = {
+            "c_zstd_stream": _external("ZSTD_compressStream2_simpleArgs", _STREAM),
+            "c_zstd_reset": _external("ZSTD_CCtx_reset", "uintp(intp, int32)"),
+        }
+        found["zstd_pack"] = _compile(_zstd_pack, names, "zstd")
+        unpacking = {"c_zstd_decompress": _external("ZSTD_decompressDCtx", _DECOMPRESS)}
+        found["zstd_unpack"] = _compile(_zstd_unpack, unpacking, "zstd")
+    return found
+
+
+_MEMCPY = "intp(intp, intp, uintp)"
+_LZ4 = "int32(intp, intp, int32, int32)"
+_STREAM = "uintp(intp, intp, uintp, intp, intp, uintp, intp, int32)"
+_DECOMPRESS = "uintp(intp, intp, uintp, intp, uintp)"
+_ZSTD_SYMBOLS = (
+    "ZSTD_compressStream2_simpleArgs",
+    "ZSTD_CCtx_reset",
+    "ZSTD_CCtx_setParameter",
+    "ZSTD_createCCtx",
+    "ZSTD_createDCtx",
+    "ZSTD_decompressDCtx",
+    "ZSTD_versionNumber",
+)
+
+
+def zstd_contexts() -> ZstdContexts:
+    """Of this thread; zeros where zstd is not linked."""
+    contexts: ZstdContexts | None = getattr(_per_thread, "zstd", None)
+    if contexts is None:
+        library = _zstd_library()
+        contexts = ZstdContexts(0, 0) if library is None else _new_contexts(library)
+        _per_thread.zstd = contexts
+    return contexts
+
+
+def _new_contexts(library: ctypes.CDLL) -> ZstdContexts:
+    library.ZSTD_createCCtx.restype = ctypes.c_void_p
+    library.ZSTD_createDCtx.restype = ctypes.c_void_p
+    compressing, decompressing = library.ZSTD_createCCtx(), library.ZSTD_createDCtx()
+    settings = ((_LEVEL, _KAFKAS_LEVEL), (_CONTENT_SIZE_FLAG, 0), (_CHECKSUM_FLAG, 0))
+    for parameter, value in settings:
+        library.ZSTD_CCtx_setParameter(ctypes.c_void_p(compressing), parameter, value)
+    return ZstdContexts(compressing, decompressing)
+
+
+@cache
+def _zstd_library() -> ctypes.CDLL | None:
+    module = "zstandard._cffi"
+    if not all(_can_link(module, symbol) for symbol in _ZSTD_SYMBOLS):
+        return None
+    spec = importlib.util.find_spec(module)
+    library = ctypes.CDLL(str(spec.origin if spec else None))
+    return library if library.ZSTD_versionNumber() == _ZSTD_VERSION else None
+
+
+def _packs_lz4(function: Any) -> bool:
+    data, out = np.frombuffer(_TEXT, np.uint8), np.zeros(100, np.uint8)
+    size = int(function(data, 0, len(data), out, 0, len(out)))
+    return out[:size].tobytes() == _LZ4_BLOCK
+
+
+def _can_link(module: str, symbol: str) -> bool:
+    import llvmlite.binding as llvm
+
+    try:
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            return False
+        llvm.load_library_permanently(spec.origin)
+    except (ImportError, RuntimeError):
+        return False
+    return bool(llvm.address_of_symbol(symbol))
+
+
+def _external(symbol: str, signature: str) -> Any:
+    from numba.core import sigutils, types
+
+    arguments, result = sigutils.normalize_signature(signature)  # type: ignore[no-untyped-call]
+    return types.ExternalFunction(symbol, result(*arguments))
+
+
+def _load_intrinsic() -> Any:
+    from llvmlite import ir
+    from numba.core import types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def load(_: Any, address: Any) -> Any:
+        def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+            loaded = builder.load(pointer)
+            loaded.align = 1
+            return loaded
+
+        return types.int64(address), generate
+
+    return load
+
+
+def _compile(function: Any, names: dict[str, Any], symbol: str) -> Any:
+    import numba
+
+    bound = FunctionType(function.__code__, {"np": np, **names}, function.__name__)
+    bound.__module__ = __name__
+    # What it links to is part of the name, and so of the cache's key.
+    bound.__qualname__ = f"{function.__qualname__}{symbol}"
+    return numba.njit(bound, cache=True, nogil=True)

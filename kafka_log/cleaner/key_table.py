@@ -1,0 +1,123 @@
+"""An OffsetMap over columns: keys by a hash of 128 bits with a secret. Needs numba."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kafka_format.columnar.window import Scratch, readonly
+from kafka_log.cleaner import map_kernels
+from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from kafka_log.cleaner.pieces import Piece
+
+    Int64s = npt.NDArray[np.int64]
+    Uint8s = npt.NDArray[np.uint8]
+
+_INT32_MAX = 2**31 - 1
+_FIRST_SLOTS = 1 << 12
+_SLOT = 3  # numbers: two of the hash, and the offset
+
+
+class KeyTable:
+    """The latest offset of each key; a LatestOffsets."""
+
+    def __init__(
+        self, memory: int, *, load_factor: float = 0.9, secret: bytes | None = None
+    ) -> None:
+        self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
+        if self.slots * load_factor <= 1:
+            raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
+        self.max_desired_size = int(self.slots * load_factor)
+        self.latest_offset = NOT_FOUND
+        self.size = 0
+        drawn = os.urandom(16) if secret is None else secret
+        self._secret = (
+            int.from_bytes(drawn[:8], "little", signed=True),
+            int.from_bytes(drawn[8:16], "little", signed=True),
+        )
+        self._kernels = map_kernels.load(compiled=True)
+        self._table = np.zeros((_FIRST_SLOTS, _SLOT), np.int64)
+        self._hashes = Scratch(np.int64)
+        self._latest = Scratch(np.int64)
+
+    def __repr__(self) -> str:
+        return f"KeyTable({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
+
+    def _make_room(self, keys: int) -> None:
+        """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
+        most = min(self.size + keys, self.max_desired_size)
+        wanted = 1 << (most * 4 // 3).bit_length()
+        if wanted > len(self._table):
+            # Of zeros, which take no memory before they are written to.
+            larger = np.zeros((wanted, _SLOT), np.int64)
+            self._kernels.move_keys(self._table, larger)
+            self._table = larger
+
+    @property
+    def is_full(self) -> bool:
+        return self.size >= self.max_desired_size
+
+    @property
+    def utilization(self) -> float:
+        return self.size / self.slots
+
+    def clear(self) -> None:
+        if self.size:
+            self._table = np.zeros((_FIRST_SLOTS, _SLOT), np.int64)
+        self.size = 0
+        self.latest_offset = NOT_FOUND
+
+    def put(self, key: bytes, offset: int) -> None:
+        self._make_room(1)
+        slot, (low, high) = self._slot(key)
+        if not self._table[slot, 2]:
+            self.size += 1
+        self._table[slot] = low, high, offset + 1
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        return int(self._table[self._slot(key)[0], 2]) - 1
+
+    def _slot(self, key: bytes) -> tuple[int, tuple[int, int]]:
+        data = readonly(np.frombuffer(key, np.uint8))
+        hashed = self._kernels.siphash(data, 0, len(key), *self._secret)
+        return self._kernels.find_slot(self._table, *hashed), hashed
+
+    def _hash(self, piece: Piece) -> Int64s:
+        records = piece.records
+        hashes: Int64s = self._hashes.shaped(len(records), 2)
+        data = readonly(records.data)
+        self._kernels.hash_rows(data, records.longs, records.ints, *self._secret, hashes)
+        return hashes
+
+    def put_piece(self, piece: Piece, is_left_out: Uint8s, start: int) -> tuple[int, int, int]:
+        """Batch and row at which it was full, and the last offset put of that batch, or -1."""
+        self._make_room(len(piece.records))
+        batch, row, size, latest = self._kernels.put_rows(
+            piece.records.longs,
+            piece.records.ints,
+            piece.edges,
+            is_left_out,
+            start,
+            self.max_desired_size,
+            self.size,
+            self._hash(piece),
+            self._table,
+        )
+        self.size = int(size)
+        return int(batch), int(row), int(latest)
+
+    def latest_of(self, piece: Piece) -> Int64s:
+        """For each row the latest offset known of its key; -1 if none is, or it has no key.
+
+        Good until it is asked again.
+        """
+        latest: Int64s = self._latest.shaped(1, len(piece.records))[0]
+        self._kernels.find_rows(piece.records.ints, self._hash(piece), self._table, latest)
+        return latest
