@@ -13,10 +13,15 @@ Spark hands filters on only if `spark.sql.python.filterPushdown.enabled` is true
 reader that takes filters while it is not. Nothing tells a data source which it is, except for who
 asks: with pushdown another worker of pyspark does. So there are two readers, and where much would
 be read without filters, a hint.
+
+What was planned and read is told to the logger `kafka_files`. Spark collects what its workers log
+if `spark.sql.pyspark.worker.logging.enabled` is true, and shows it by python_worker_logs().
 """
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +31,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pipelines.options import parse_options
 from pipelines.pushdown import bounds_of
 from pipelines.schema import spark_schema
-from pipelines.storage import Storage
+from pipelines.storage import Storage, process_bytes_read
 from pipelines.tables import reader_of
 
 if TYPE_CHECKING:
@@ -42,6 +47,10 @@ if TYPE_CHECKING:
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _MUCH = 1024**3
+_LOGS_ARE_WANTED = "PYSPARK_SPARK_SESSION_UUID"
+"""In the environment of a worker whose logs Spark collects."""
+
+_log = logging.getLogger("kafka_files")
 
 
 class KafkaFiles(DataSource):
@@ -72,24 +81,39 @@ class _Reader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
+        before = process_bytes_read()
         splits = reader_of(self.options.table).plan(self.options, Storage(self.options.paths))
-        self._hint(splits)
+        size = planned_bytes(splits)
+        tell(
+            f"planned {len(splits)} splits of {self.options.table}",
+            splits=len(splits),
+            bytes_planned=size,
+            bytes_read=process_bytes_read() - before,
+        )
+        self._hint(size)
         return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if partition.value is None:  # what Spark makes of an empty list
-            return iter(())
-        batches = reader_of(self.options.table).read(partition.value, self.options)
+            return
+        before, rows = process_bytes_read(), 0
         names = list(self.options.columns)
-        return (batch.select(names) for batch in batches if batch.num_rows)
+        try:
+            for batch in reader_of(self.options.table).read(partition.value, self.options):
+                if batch.num_rows:
+                    rows += batch.num_rows
+                    yield batch.select(names)
+        finally:
+            size = process_bytes_read() - before
+            tell(f"read a split of {self.options.table}", rows=rows, bytes_read=size)
 
-    def _hint(self, splits: Iterable[Any]) -> None:
-        size = planned_bytes(splits)
+    def _hint(self, size: int) -> None:
         if size >= _MUCH:
-            print(  # noqa: T201  # workers have no other voice
-                f"kafka_files: {size >> 20} MiB to read; filters do not prune files in this session"
-                f" unless {PUSHDOWN} is true",
-                file=sys.stderr,
+            _log.warning(
+                "kafka_files: %d MiB to read; filters do not prune files in this session unless %s"
+                " is true",
+                size >> 20,
+                PUSHDOWN,
             )
 
 
@@ -100,8 +124,16 @@ class _FilteringReader(_Reader):
         self.options = replace(self.options, bounds=bounds)
         return filters
 
-    def _hint(self, splits: Iterable[Any]) -> None:
+    def _hint(self, size: int) -> None:
         """None needed."""
+
+
+def tell(message: str, **numbers: int) -> None:
+    """For python_worker_logs(): the numbers are in its column `context`."""
+    if _LOGS_ARE_WANTED in os.environ:
+        _log.setLevel(logging.INFO)
+    context = {name: str(number) for name, number in numbers.items()}
+    _log.info("kafka_files: %s %s", message, context, extra={"context": context})
 
 
 def planned_bytes(splits: Iterable[Any]) -> int:

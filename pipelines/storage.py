@@ -29,6 +29,7 @@ from kafka_log.disk.files import File, Files
 from kafka_log.evidence.scan import scan
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
+    DirectoryKind,
     FileKind,
     parse_directory_name,
     parse_file_name,
@@ -55,7 +56,13 @@ _HOLES = frozenset(
 )
 """What a scan does not open."""
 _AHEAD = 1024 * 1024
+_in_this_process = 0
 _T = TypeVar("_T")
+
+
+def process_bytes_read() -> int:
+    """By every Storage of this process: a worker of Spark does one thing at a time."""
+    return _in_this_process
 
 
 class StorageError(OptionsError):
@@ -71,6 +78,12 @@ class Storage:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Storage, (self.paths,)
+
+    def count(self, size: int) -> None:
+        """So many bytes were read."""
+        global _in_this_process  # noqa: PLW0603  # see process_bytes_read
+        self.bytes_read += size
+        _in_this_process += size
 
     def __repr__(self) -> str:
         return f"Storage({', '.join(_shown(path) for path in self.paths)})"
@@ -97,12 +110,13 @@ class Storage:
                     log_dirs=(*inventory.log_dirs, *more.log_dirs),
                     problems=(*inventory.problems, *more.problems),
                 )
-        if not inventory.log_dirs:
+        if not _has_anything(inventory):
             for problem in inventory.problems:
                 raise StorageError(f"{problem.path}: {problem.message}")
             shown = ", ".join(_shown(path) for path in self.paths)
             raise StorageError(
-                f"{shown}: found no partition, expected a log directory, a partition or a file"
+                f"{shown}: found no partition, expected a log directory, a partition or a file of"
+                " Kafka's"
             )
         return inventory
 
@@ -164,8 +178,24 @@ class Storage:
                     _shadow_file(filesystem, info, shadow)
                 paths.append(str(shadow / _inner(path).lstrip("/")))
             return _moved(scan(paths), f"{shadow}/", _start(uri))
+        except OSError as error:  # a store that does not answer, or not to us
+            raise StorageError(f"{_shown(uri)}: {str(error).splitlines()[0]}") from None
         finally:
             shutil.rmtree(shadow, ignore_errors=True)
+
+
+def _has_anything(inventory: Inventory) -> bool:
+    """Whether a name there is Kafka's: of a file that was given, nobody else has asked."""
+    return any(
+        log_dir.meta is not None
+        or any(file.name.kind is not FileKind.UNKNOWN for file in log_dir.files)
+        or any(
+            partition.state is not DirectoryKind.UNKNOWN
+            or any(file.name.kind is not FileKind.UNKNOWN for file in partition.files)
+            for partition in log_dir.partitions
+        )
+        for log_dir in inventory.log_dirs
+    )
 
 
 def _is_remote(path: str) -> bool:
@@ -323,12 +353,12 @@ class _LocalFile(io.FileIO):
 
     def readinto(self, buffer: Any, /) -> int:
         got = super().readinto(buffer) or 0
-        self._storage.bytes_read += got
+        self._storage.count(got)
         return got
 
     def read(self, size: int | None = -1, /) -> bytes:
         data = super().read(-1 if size is None else size) or b""
-        self._storage.bytes_read += len(data)
+        self._storage.count(len(data))
         return data
 
     def readall(self) -> bytes:
@@ -380,7 +410,7 @@ class _RemoteFile(io.RawIOBase):
     def _fill(self, size: int) -> None:
         self._block_start = self._position
         self._block = self._source.read_at(size, self._position) if size > 0 else b""
-        self._storage.bytes_read += len(self._block)
+        self._storage.count(len(self._block))
 
 
 class _StoredFile(File):

@@ -19,6 +19,7 @@ from tests.pipelines.readers import splits
 PACK = "unclean-4.3.1"
 KAFKA_COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
 KAFKA_COLUMNS += ["headers"]
+WORKER_LOGS = "spark.sql.pyspark.worker.logging.enabled"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -143,14 +144,37 @@ def test_what_cannot_be_read_is_said_in_a_line(spark, path, options, message):
     assert message in str(caught.value)
 
 
-def test_much_to_read_without_filters_comes_with_a_hint(monkeypatch, capsys):
+def test_much_to_read_without_filters_comes_with_a_hint(monkeypatch, caplog):
     options = {"path": str(golden.shared("unclean-3.9.1")), "topics": "rolled"}
     reader = source.KafkaFiles(options).reader(source.KafkaFiles(options).schema())
     reader.partitions()
-    assert capsys.readouterr().err == ""
+    assert caplog.messages == []
     monkeypatch.setattr(source, "_MUCH", 1)
     reader.partitions()
-    assert f"unless {PUSHDOWN} is true" in capsys.readouterr().err
+    (hint,) = caplog.messages
+    assert hint.startswith("kafka_files: ")
+    assert f"unless {PUSHDOWN} is true" in hint
+
+
+def test_bytes_read_are_told_to_whoever_collects_the_logs_of_workers(spark):
+    root = golden.shared("unclean-3.9.1")
+    wanted = "topic = 'rolled' AND offset BETWEEN 20 AND 25"
+    before = spark.conf.get(WORKER_LOGS)
+    spark.conf.set(WORKER_LOGS, "true")
+    try:
+        assert load(spark, root, maxSplitBytes="1k").where(wanted).count() == 6
+        told = spark.sql(
+            "SELECT msg, context['bytes_read'] AS bytes, context['bytes_planned'] AS planned"
+            " FROM python_worker_logs() WHERE logger = 'kafka_files' ORDER BY ts"
+        ).collect()
+    finally:
+        spark.conf.set(WORKER_LOGS, before)
+    planned = [row for row in told if row.msg.startswith("kafka_files: planned 2 splits")]
+    read = [int(row.bytes) for row in told if row.msg.startswith("kafka_files: read a split")]
+    logs = {log: log.stat().st_size for log in root.glob("data/*/*.log")}
+    assert [int(row.planned) for row in planned] == [sum(read)]
+    # Of the partition, the segments that hold these six records: less than a tenth of all.
+    assert 0 < sum(read) < sum(logs.values()) / 10
 
 
 def test_planned_bytes_are_those_of_the_ranges():

@@ -84,13 +84,41 @@ def test_where_nothing_is_there_is_an_error_of_one_line(tmp_path):
     for path, message in [
         (tmp_path / "none", "No such file or directory"),
         (tmp_path / "none*", "found no match"),
-        (tmp_path, "found no partition, expected a log directory, a partition or a file"),
+        (
+            tmp_path,
+            "found no partition, expected a log directory, a partition or a file of Kafka's",
+        ),
     ]:
         with pytest.raises(StorageError, match=message) as caught:
             read(path)
         assert isinstance(caught.value, OptionsError)
         assert "\n" not in str(caught.value)
         assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_none_of_kafkas_is_refused(tmp_path):
+    notes = tmp_path / "notes.txt"
+    notes.write_text("hello")
+    with pytest.raises(StorageError) as raised:
+        Storage([str(notes)]).scan()
+    assert str(raised.value) == (
+        f"{notes}: found no partition, expected a log directory, a partition or a file of Kafka's"
+    )
+
+
+def test_one_of_kafkas_files_is_enough(tmp_path):
+    (tmp_path / "anything").mkdir()
+    checkpoint = tmp_path / "anything" / "leader-epoch-checkpoint"
+    checkpoint.write_text("0\n0\n")
+    (tmp_path / "empty-0").mkdir()
+    for path in (checkpoint, tmp_path / "empty-0"):
+        assert len(Storage([str(path)]).scan().log_dirs) == 1
+
+
+def test_a_store_that_does_not_answer_is_said_in_a_line():
+    uri = "s3://bucket/data?endpoint_override=127.0.0.1:1&scheme=http"
+    with pytest.raises(StorageError, match=r"^s3://bucket/data: When [^\n]*connect[^\n]*$"):
+        Storage([uri]).scan()
 
 
 def test_what_the_disk_does_not_let_us_look_at_fails_fast_and_else_the_rest_is_read(tmp_path):
