@@ -139,7 +139,7 @@ def test_the_docs_have_every_option_and_no_other():
     assert {each.lower() for each in named} - {"permissive", "dropmalformed", "failfast"} == {
         *("path", "paths", "table", "topics", "partitions", "startingoffsets", "endingoffsets"),
         *("startingtimestamp", "endingtimestamp", "isolationlevel", "includecontrol", "mode"),
-        *("columns", "maxsplitbytes", "verifychecksums"),
+        *("columns", "maxsplitbytes", "verifychecksums", "now", "settings", "rounds"),
     }
     for name in named - {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}:
         with pytest.raises(OptionsError) as caught:
