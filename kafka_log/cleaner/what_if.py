@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kafka_log.cleaner.due import next_cleaning
-from kafka_log.cleaner.explain import NONE, explain
-from kafka_log.cleaner.rules import RULES
+from kafka_log.cleaner.explain import NONE, Explainer, Held, explain
+from kafka_log.cleaner.rules import RULES, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.explain import Explained
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
+
+
+RETENTION = "retention"
 
 
 class OldestTombstone(NamedTuple):
@@ -46,10 +49,6 @@ class Tally:
         self.records_kept = self.tombstones_kept = 0
         self.oldest_tombstone: OldestTombstone | None = None
         self._round = 0
-
-    @property
-    def records_removed(self) -> int:
-        return int(self.removed_by.sum())
 
     def removed_by_rule(self) -> dict[str, int]:
         counts = self.removed_by.tolist()
@@ -92,7 +91,7 @@ class Outcome:
     records_before: int
     records_after: int
     removed: dict[str, int]
-    """By rule."""
+    """By rule; by RETENTION what went with its segment, once that was cleaned."""
     bytes_before: int
     bytes_after: int
     segments_before: int
@@ -126,7 +125,8 @@ def what_if(
 ) -> Outcome:
     """Clean a log, by default until a round leaves nothing to the next, and tell what came of it.
 
-    The log's files are read again: not for those that forget what is written to them.
+    Then retention, as a cleaner thread does it. The log's files are read again: not for those that
+    forget what is written to them.
     """
     due = next_cleaning(log, last_clean_offset, now_ms)
     size, segments = log.size, log.segments.number_of_segments()
@@ -134,15 +134,19 @@ def what_if(
     done = explain(
         log, last_clean_offset, tally, make_cleaner=make_cleaner, now_ms=now_ms, rounds=rounds
     )
+    kept, removed = tally.records_kept, tally.removed_by_rule()
+    if log.delete_old_segments():
+        tally = _recounted(log)
+        removed[RETENTION] = kept - tally.records_kept
     after = done[-1].next_dirty_offset if done else last_clean_offset
     following = next_cleaning(log, after, now_ms)
     return Outcome(
         due_at_ms=due.at_ms,
         due_reason=due.reason,
         rounds=len(done),
-        records_before=tally.records_kept + tally.records_removed,
+        records_before=tally.records_kept + sum(removed.values()),
         records_after=tally.records_kept,
-        removed=tally.removed_by_rule(),
+        removed=removed,
         bytes_before=size,
         bytes_after=log.size,
         segments_before=segments,
@@ -152,3 +156,11 @@ def what_if(
         next_cleaning_at_ms=following.at_ms,
         next_cleaning_reason=following.reason,
     )
+
+
+def _recounted(log: PartitionLog) -> Tally:
+    tally = Tally()
+    explainer = Explainer(tally)
+    for segment in log.log_segments:
+        explainer.add_rest(segment, Held(Rule.NOT_DIRTY))
+    return tally

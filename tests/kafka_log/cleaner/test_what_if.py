@@ -98,6 +98,28 @@ def test_a_full_map_takes_as_many_rounds_as_it_needs(path: Path) -> None:
     assert (found.records_before, found.records_after, found.removed) == (6, 3, {"superseded": 3})
 
 
+def test_with_compact_and_delete_retention_takes_whole_segments_behind_the_cleaner(
+    path: Path,
+) -> None:
+    topic = Topic(DiskFiles(path), CONFIG)
+    topic.put(("a", "1"), ("b", "1"), ("b", None))
+    topic.roll()
+    topic.put(("a", "2"))
+    topic.roll()
+    topic.put(("c", "1"))
+    both = LogConfig(
+        cleanup_policy=frozenset({"compact", "delete"}), retention_ms=5_000, segment_bytes=300
+    )
+    topic.log.update_config(both)
+    topic.clock.now_ms = NOW + 5_001
+    found = judge(topic)
+    # All is older than that, the active segment too: an empty one takes its place.
+    assert found.removed == {"superseded": 2, "retention": 3}
+    assert (found.records_before, found.records_after) == (5, 0)
+    assert (found.tombstones_after, found.oldest_tombstone) == (0, None)
+    assert found.segments_after == 1
+
+
 def test_on_an_overlay_the_directory_stays_as_it_is(path: Path) -> None:
     topic = Topic(DiskFiles(path), CONFIG)
     topic.put(("a", "1"), ("a", "2"))
