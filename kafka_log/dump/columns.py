@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
 
 _OUT_BYTES = 1024 * 1024
+_LARGE = 4 * 1024 * 1024
 _INT32_MAX = 2**31 - 1
 _LOG_APPEND_TIME, _CONTROL, _DELETE_HORIZON = 0x08, 0x20, 0x40
 _FLAGS = {"is_transactional": 0x10, "is_control": _CONTROL, "has_delete_horizon": _DELETE_HORIZON}
@@ -295,6 +296,7 @@ class _ColumnDump:
         if records.is_continuation and by_row[0]:
             return batches  # all of it was written when it began
         edges = np.searchsorted(records.batch, np.arange(len(batches) + 1)).astype(np.int64)
+        by_row |= self._has_large_record(records, edges)
         cuts = np.flatnonzero(by_row).tolist()
         first = 0
         for cut in [*cuts, len(batches)]:
@@ -305,6 +307,19 @@ class _ColumnDump:
                     self._output.text(part)
             first = cut + 1
         return batches
+
+    def _has_large_record(self, records: RecordColumns, edges: Int64s) -> Bools:
+        """Which batches have a line of JSON that the row writer gives in parts, and we as a whole.
+
+        But none of which this piece has only some rows: the others are in our hands already.
+        """
+        batches = records.batches
+        found = np.zeros(len(batches), np.bool_)
+        if self._options.contents and self._options.format == "json":
+            sizes = np.maximum(records.key_length, records.value_length)
+            found[records.batch[sizes > _LARGE]] = True
+            found &= np.diff(edges) == batches.record_count
+        return found
 
     def _dump_run(self, records: RecordColumns, first: int, last: int, edges: Int64s) -> None:
         """Batches first..last, all of them plain."""

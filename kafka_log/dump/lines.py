@@ -5,6 +5,7 @@ and `<headers>` hold more than a value: a whole part of the line, which may be n
 """
 
 import base64
+import codecs
 import json
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -16,6 +17,9 @@ from kafka_log.dump.output import printable
 from kafka_log.dump.template import Template
 
 RECORD_INDENT = "|"
+
+SLICE = 3 * 64 * 1024
+"""Bytes of a key or value that become text together; whole groups of base64."""
 
 _TEXT_BATCH_END = (
     " position: <position> <timestamp_type>: <max_timestamp> size: <size_in_bytes> magic: <magic>"
@@ -134,6 +138,19 @@ class JsonLines:
     def headers(self, headers: Iterable[Header]) -> str:
         return f'"headers":[{_listed(map(self._header, headers))}]'
 
+    def header_parts(self, headers: Iterable[Header]) -> Iterator[str]:
+        """As `headers`, with large values a slice at a time."""
+        yield '"headers":['
+        for number, header in enumerate(headers):
+            yield "," if number else ""
+            if not self.has_contents or header.value is None or len(header.value) <= SLICE:
+                yield self._header(header)
+            else:
+                yield f"{{{member('key', _raw(header.key))},"
+                yield from member_parts("value", header.value)
+                yield "}"
+        yield "]"
+
     def _header(self, header: Header) -> str:
         key = member("key", _raw(header.key))
         if self.has_contents:
@@ -151,6 +168,41 @@ def member(name: str, data: bytes | None) -> str:
     except UnicodeDecodeError:
         return f'"{name}_base64":"{base64.b64encode(data).decode()}"'
     return f'"{name}":{json.dumps(text, ensure_ascii=False)}'
+
+
+def member_parts(name: str, data: bytes | None) -> Iterator[str]:
+    """As `member`, a slice at a time: a letter may become six, and four bytes each in memory."""
+    if data is None or len(data) <= SLICE:
+        yield member(name, data)
+        return
+    view = memoryview(data)
+    slices = [view[start : start + SLICE] for start in range(0, len(data), SLICE)]
+    if not _is_text(slices):
+        yield f'"{name}_base64":"'
+        for each in slices:
+            yield base64.b64encode(each).decode()
+    else:
+        yield f'"{name}":"'
+        for text in _texts(slices):
+            yield json.dumps(text, ensure_ascii=False)[1:-1]
+    yield '"'
+
+
+def _is_text(slices: Iterable[memoryview]) -> bool:
+    try:
+        for _ in _texts(slices):
+            pass
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _texts(slices: Iterable[memoryview]) -> Iterator[str]:
+    """UTF-8 in slices, which may end within a letter."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for each in slices:
+        yield decoder.decode(each)
+    yield decoder.decode(b"", final=True)
 
 
 def file_members(file: FoundFile) -> str:

@@ -18,7 +18,7 @@ from kafka_format.message import Message
 from kafka_format.record import Record, TimestampType
 from kafka_log.dump.decoders import control_record_text, json_text
 from kafka_log.dump.gaps import Gaps
-from kafka_log.dump.lines import JsonLines, TextLines, member
+from kafka_log.dump.lines import SLICE, JsonLines, TextLines, member, member_parts
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ COMPRESSION_NAMES = [
     *(f"unknown({number})" for number in range(len(Codec), 8)),
 ]
 BOOLEANS = ("false", "true")
+_HOLE = "\0"
+"""Where a large part of a line belongs: no other part can have it, for JSON escapes it."""
 
 
 _BATCH = (
@@ -92,6 +94,7 @@ class RowWriter:
         self._fill_record = record.filler(_RECORD)
         self._fill_control_record = lines.control_record.filler(_RECORD)
         self._fill_legacy_record = lines.legacy_record.filler(_RECORD)
+        self._writes_contents_as_json = options.contents and isinstance(lines, JsonLines)
         self._meanings: dict[int, tuple[str, str, str, str]] = {}
         self._no_headers = lines.headers(())
         self._no_horizon = lines.delete_horizon(None)
@@ -240,7 +243,9 @@ class RowWriter:
             self.last_offset = offset
             if self._is_filtered and not self._passes(record):
                 continue
-            yield fill(
+            in_parts = self._is_large(record)
+            shown = _HOLE if in_parts else self._no_headers
+            line = fill(
                 (
                     offset,
                     timestamp,
@@ -249,14 +254,39 @@ class RowWriter:
                     -1 if value is None else len(value),
                     timestamp_type,
                     about,
-                    self.lines.headers(headers) if headers else self._no_headers,
-                    *self._parts(record, batch, is_control=is_control),
+                    self.lines.headers(headers) if headers and not in_parts else shown,
+                    *self._parts(record, batch, is_control=is_control, in_parts=in_parts),
                     *of_legacy_record,
                 )
             )
+            if in_parts:
+                yield from self._in_parts(line, record)
+            else:
+                yield line
+
+    def _is_large(self, record: Record) -> bool:
+        """Whether a line of JSON is better never held as a whole."""
+        if not self._writes_contents_as_json:
+            return False
+        return (
+            len(record.value or b"") > SLICE
+            or len(record.key or b"") > SLICE
+            or any(len(header.value or b"") > SLICE for header in record.headers)
+        )
+
+    def _in_parts(self, line: str, record: Record) -> Iterator[str]:
+        first, second, third, last = line.split(_HOLE)
+        yield first
+        yield from member_parts("key", record.key)
+        yield second
+        yield from member_parts("value", record.value)
+        yield third
+        if isinstance(self.lines, JsonLines):
+            yield from self.lines.header_parts(record.headers)
+        yield last
 
     def _parts(
-        self, record: Record, batch: AnyBatch, *, is_control: bool
+        self, record: Record, batch: AnyBatch, *, is_control: bool, in_parts: bool
     ) -> tuple[str, str, str, str, str]:
         """Key, value, contents, control and decoded, of which a line has those it shows."""
         control = self._control(record, batch) if is_control else ""
@@ -264,6 +294,8 @@ class RowWriter:
             return "", "", "", control, ""
         if isinstance(self.lines, JsonLines):
             decoded = "" if is_control else self._decoded(record, batch)
+            if in_parts:
+                return _HOLE, _HOLE, "", control, decoded
             return member("key", record.key), member("value", record.value), "", control, decoded
         if is_control:
             return "", "", "", control, ""
