@@ -107,9 +107,9 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from pipelines.engine import progress_bar
     from pipelines.export import DeltaUnavailableError, export
     from pipelines.log_directory import LogDirectory
+    from pipelines.progress import progress_bar
 
     try:
         return export(

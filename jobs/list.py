@@ -92,7 +92,8 @@ def _placed_rows(
     inventory: Inventory, selection: options.Selection, arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Row]]:
     """Rows of the partitions of all log dirs, each with its log dir, in their order."""
-    from pipelines.engine import EngineError, Failure, progress_bar, run
+    from pipelines.engine import EngineError, Failure, run
+    from pipelines.progress import progress_bar
     from pipelines.tables.inventory import PartitionTask, bytes_to_read, placed_rows
 
     tasks = [

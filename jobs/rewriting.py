@@ -157,7 +157,8 @@ def answers(
     here: bool = False,
 ) -> Iterator[Row]:
     """The rows of all tasks; a task that fails is told on stderr and counted."""
-    from pipelines.engine import EngineError, Failure, progress_bar, run
+    from pipelines.engine import EngineError, Failure, run
+    from pipelines.progress import progress_bar
 
     try:
         for row in run(

@@ -20,6 +20,7 @@ from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.scratch_files import ScratchFiles
+from kafka_log.disk.watched_files import WatchedDiskFiles
 from kafka_log.errors import LogError
 from kafka_log.loading.journal import Journal
 from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
@@ -31,6 +32,7 @@ from kafka_log.names import (
     parse_file_name,
 )
 from kafka_log.resync import find_batch
+from pipelines.progress import report
 from pipelines.recovery import lost_bytes
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
+    from kafka_log.disk.watched_files import Watch
     from kafka_log.loading.partition_recovery import LoadedPartition
     from kafka_log.log import PartitionLog
     from pipelines.parallel_compaction import Parallel
@@ -129,7 +132,7 @@ class CompactPartition:
         view = ScratchFiles(task.path, FixedClock(task.now_ms))
         with opened_log(task, view) as loading:
             self._ensure_sound(loading.log, task, is_deep=True)
-        files = DiskFiles(task.path)
+        files = WatchedDiskFiles(task.path)
         try:
             rows = self._rows(task, files, was_checked=True)
         except BaseException:
@@ -143,7 +146,7 @@ class CompactPartition:
     def _rows(
         self,
         task: PartitionTask,
-        files: Files,
+        files: ScratchFiles | WatchedDiskFiles,
         *,
         was_checked: bool = False,
         work: Path | None = None,
@@ -151,6 +154,7 @@ class CompactPartition:
         left_out = list(leave_out_damage(files)) if self.skip_damaged else []
         with opened_log(task, files) as loading:
             log = loading.log
+            self._report(task, log, files.watch, is_checked=not was_checked)
             if not was_checked and not self.skip_damaged:
                 self._ensure_sound(log, task)
             before = log.size, log.segments.number_of_segments()
@@ -161,6 +165,22 @@ class CompactPartition:
         row["findings"] = len(found)
         rounds = [_round_row(task, number, each) for number, each in enumerate(compaction.rounds)]
         return [*found, *rounds, row]
+
+    def _report(
+        self, task: PartitionTask, log: PartitionLog, watch: Watch, *, is_checked: bool
+    ) -> None:
+        """What is dirty is read for the map, and all to be written anew; and to look for damage."""
+        seen = self.outlook(task, log)
+        total = 2 * seen.cleanable_bytes + seen.clean_bytes
+        total += seen.cleanable_bytes + seen.clean_bytes if is_checked else 0
+        read = 0
+
+        def on_read(size: int) -> None:
+            nonlocal read
+            read += size
+            report(read / total)
+
+        watch.on_read = on_read if total else None
 
     def _compact(self, task: PartitionTask, log: PartitionLog, work: Path | None) -> Compaction:
         if self.parallel is None or work is None or not self.is_large(task):

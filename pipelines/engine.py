@@ -16,15 +16,15 @@ Spark is imported when it is used, not before.
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from pipelines.processes import Processes, answer
+from pipelines.progress import Shares, listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TextIO
 
     from pyspark import SparkContext
 
@@ -39,8 +39,6 @@ SMALL_INPUT = 64 * 1024 * 1024
 """Bytes that one process reads before others would have started."""
 LARGE_INPUT = 1024 * 1024 * 1024
 """Bytes from which on `auto` means Spark: its start takes as long as reading them."""
-
-_WIPE = "\r\033[K"
 
 
 class EngineError(Exception):
@@ -85,11 +83,14 @@ def run(
         if context is not None:
             from pipelines.spark_tasks import answers as on_spark
 
-            return _rows(todo, on_spark(context, todo, function, sizes, on_progress), sizes, None)
+            answers = on_spark(context, todo, function, sizes, on_progress)
+            return _rows(todo, answers, Shares(sizes, None))
     enough = processes or (available_processors() if bytes_of and sum(sizes) > SMALL_INPUT else 1)
     count = min(len(todo), enough)
-    answers = _one_by_one(todo, function) if count <= 1 else _several(todo, function, count)
-    return _rows(todo, answers, sizes, on_progress)
+    shares = Shares(sizes, on_progress)
+    if count <= 1:
+        return _rows(todo, _one_by_one(todo, function, shares), shares)
+    return _rows(todo, _several(todo, function, count, shares), shares)
 
 
 def spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
@@ -119,17 +120,14 @@ def available_processors() -> int:
 def _rows(
     tasks: Sequence[Task],
     answers: Iterator[Answer],
-    sizes: Sequence[int],
-    on_progress: Callable[[int, int], None] | None,
+    shares: Shares,
 ) -> Iterator[Row | Failure[Task]]:
     """Rows in the order of the tasks, of answers that come as they are ready."""
     waiting: dict[int, Answer] = {}
-    done, total, following = 0, sum(sizes), 0
+    following = 0
     for ready in answers:
         waiting[ready.number] = ready
-        done += sizes[ready.number]
-        if on_progress is not None:
-            on_progress(done, total)
+        shares.whole(ready.number)
         while following in waiting:
             task, answered = tasks[following], waiting.pop(following)
             yield from answered.rows
@@ -139,32 +137,17 @@ def _rows(
             following += 1
 
 
-def _one_by_one(tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]]) -> Iterator[Answer]:
-    return (answer(number, task, function) for number, task in enumerate(tasks))
+def _one_by_one(
+    tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]], shares: Shares
+) -> Iterator[Answer]:
+    for number, task in enumerate(tasks):
+        with listening(partial(shares.part, number)):
+            answered = answer(number, task, function)
+        yield answered
 
 
 def _several(
-    tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]], count: int
+    tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]], count: int, shares: Shares
 ) -> Iterator[Answer]:
     with Processes(function, count) as processes:
-        yield from processes.answers(tasks)
-
-
-def progress_bar(label: str, stream: TextIO | None = None) -> Callable[[int, int], None] | None:
-    """A bar for `on_progress`; none where nobody would see it."""
-    out = sys.stderr if stream is None else stream
-    if not out.isatty():
-        return None
-    shown = -1
-
-    def show(done: int, total: int) -> None:
-        nonlocal shown
-        percent = 100 * done // total if total else 100
-        if percent != shown:
-            shown = percent
-            bar = "█" * (percent // 5)
-            end = _WIPE if percent == 100 else ""
-            out.write(f"\r{label} {bar:20} {percent:3d} %{end}")
-            out.flush()
-
-    return show
+        yield from processes.answers(tasks, shares.part)

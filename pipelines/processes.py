@@ -15,11 +15,13 @@ import multiprocessing
 import pickle
 import signal
 import traceback
+from functools import partial
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka_format.errors import FormatError
 from kafka_log.errors import LogError
+from pipelines.progress import listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,6 +69,13 @@ def unforeseen(error: Exception) -> str:
     return f"internal error: {type(error).__name__}: {error}"
 
 
+class Share(NamedTuple):
+    """How much of its task a process has done."""
+
+    number: int
+    share: float
+
+
 class _Worker:
     """A process, this end of its pipe, and the task it has."""
 
@@ -85,17 +94,18 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError):  # a process that is no more: `receive` tells
             self.pipe.send((number, task))
 
-    def receive(self) -> Answer:
-        """The answer; or, of a process that is no more, what is known of its end."""
+    def receive(self) -> Answer | Share:
+        """The answer, or how far it is; of a process that is no more, what is known of its end."""
         number = self.number
         if number is None:
             raise ValueError("this process has no task")
         try:
-            given: Answer = self.pipe.recv()
+            given: Answer | Share = self.pipe.recv()
         except (EOFError, OSError):
             self.process.join(_PATIENCE_S)
             return Answer(number, [], (_death(self.process.exitcode), ""))
-        self.number = None
+        if isinstance(given, Answer):
+            self.number = None
         return given
 
     def close(self) -> None:
@@ -139,8 +149,10 @@ class Processes:
                 worker.process.kill()
                 worker.process.join()
 
-    def answers(self, tasks: Sequence[Any]) -> Iterator[Answer]:
-        """As they are ready."""
+    def answers(
+        self, tasks: Sequence[Any], on_share: Callable[[int, float], None] | None = None
+    ) -> Iterator[Answer]:
+        """As they are ready; `on_share` is told of those that are not."""
         todo = iter(enumerate(tasks))
         for worker in self._workers:  # of tasks before these
             self._give_next(worker, todo)
@@ -152,6 +164,10 @@ class Processes:
             for pipe in connection.wait(list(busy)):
                 worker = busy[pipe]  # type: ignore[index]
                 answered = worker.receive()
+                if isinstance(answered, Share):
+                    if on_share is not None:
+                        on_share(*answered)
+                    continue
                 if worker.number is None:
                     self._give_next(worker, todo)
                 else:
@@ -184,9 +200,15 @@ def _work(pipe: Connection[Any, Any], function: Function) -> None:
     try:
         while True:
             number, task = pipe.recv()
-            _send(pipe, answer(number, task, function))
+            with listening(partial(_send_share, pipe, number)):
+                answered = answer(number, task, function)
+            _send(pipe, answered)
     except (EOFError, OSError):
         return
+
+
+def _send_share(pipe: Connection[Any, Any], number: int, share: float) -> None:
+    pipe.send(Share(number, share))
 
 
 def _send(pipe: Connection[Any, Any], answered: Answer) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from kafka_log.clock import system_clock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import Content, OverlayFiles
+from kafka_log.disk.watched_files import Watch, WatchedFile
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ class ScratchFiles(OverlayFiles):
     ) -> None:
         super().__init__(directory, clock)
         self._scratch = None if scratch is None else os.fspath(scratch)
+        self.watch = Watch()
+
+    def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
+        return WatchedFile(super().open(name, create=create, write=write), self.watch)
 
     def path_on_disk(self, name: str) -> str | None:
         """Where just the bytes of this file lie, if anywhere, for who reads them by itself."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from kafka_format.errors import CorruptError, Location
 from kafka_log.disk.output import whole_partition
 from kafka_log.errors import LogLoadError
+from pipelines import progress
 
 
 def double(task: int) -> list[int]:
@@ -65,3 +66,8 @@ def writes_twice(task: tuple[str, str, str]) -> list[str]:
         else:
             os.kill(os.getpid(), signal.SIGKILL)
     return [target]
+
+
+def half_done(task: int) -> Iterator[int]:
+    progress.report(0.5)
+    yield task

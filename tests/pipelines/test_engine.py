@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pipelines import engine
-from pipelines.engine import Failure, progress_bar, run
+from pipelines.engine import Failure, run
+from pipelines.progress import progress_bar
 from tests.pipelines import functions
 
 ROOT = Path(__file__).parents[2]
@@ -119,8 +120,43 @@ def test_a_bar_is_for_terminals_alone():
     bar(1, 4)
     bar(4, 4)
     assert terminal.getvalue() == (
-        f"\rreading {'█' * 5:20}  25 %\rreading {'█' * 20} 100 %\r\033[K"
+        f"\rreading {'█' * 5:20}  25 %\033[K\rreading {'█' * 20} 100 %\r\033[K"
     )
+
+
+def test_a_bar_tells_speed_and_time_left_of_what_takes_long():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal, seconds = Terminal(), iter((0.0, 0.5, 4.0, 8.0))
+    bar = progress_bar("compact", terminal, lambda: next(seconds))
+    mebibyte = 1024 * 1024
+    bar(10 * mebibyte, 4000 * mebibyte)  # too early to say
+    bar(400 * mebibyte, 4000 * mebibyte)
+    bar(2000 * mebibyte, 900_000 * mebibyte)
+    shown = [each.partition("%")[2] for each in terminal.getvalue().split("\r")[1:]]
+    assert shown == [
+        "\033[K",
+        "  100 MB/s, 0:36 left\033[K",
+        "  250 MB/s, 59:52 left\033[K",
+    ]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_task_that_takes_long_tells_how_far_it_is(processes):
+    told = []
+    tasks = [100, 300]
+    answers = run(
+        tasks,
+        functions.half_done,
+        bytes_of=int,
+        on_progress=lambda *now: told.append(now),
+        processes=processes,
+    )
+    assert list(answers) == tasks
+    assert (50, 400) in told or (150, 400) in told
+    assert told[-1] == (400, 400)
 
 
 def test_ctrl_c_ends_the_processes_at_once(tmp_path):

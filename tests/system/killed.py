@@ -20,6 +20,7 @@ import pipelines.partition_tasks
 from jobs import compact
 from kafka_log.disk.crash_points import CrashingFiles
 from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.watched_files import Watch
 
 _MOST = 1000
 
@@ -31,6 +32,7 @@ class KilledFiles(CrashingFiles):
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         super().__init__(DiskFiles(directory))
+        self.watch = Watch()
 
     def change(
         self, happen: Callable[[], None], *, in_part: Callable[[int], None] | None = None
@@ -46,7 +48,7 @@ class KilledFiles(CrashingFiles):
 def main(log_dir: str, into: str, *options: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         compact.main([log_dir, *options])  # all is loaded and compiled before the first fork
-    pipelines.compaction.DiskFiles = KilledFiles
+    pipelines.compaction.WatchedDiskFiles = KilledFiles
     pipelines.partition_tasks.DiskFiles = KilledFiles
     for number in range(1, _MOST):
         copy = Path(into) / str(number)
