@@ -64,7 +64,9 @@ def _parser() -> options.Parser:
 
 
 def _add_original_flags(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--files", action="append", default=[], metavar="FILE,FILE")
+    group.add_argument(
+        "--files", action="append", default=[], metavar="FILE,FILE", help="PATHs, with commas"
+    )
     group.add_argument("--deep-iteration", action="store_true", help="records, not only batches")
     group.add_argument("--print-data-log", action="store_true", help="records with their contents")
     group.add_argument(
@@ -93,31 +95,54 @@ def _add_original_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--verify-index-only", action="store_true", help="check indexes without printing them"
     )
-    group.add_argument("--max-message-size", type=int, default=5 * 1024 * 1024, metavar="BYTES")
+    group.add_argument(
+        "--max-message-size",
+        type=int,
+        default=5 * 1024 * 1024,
+        metavar="BYTES",
+        help="how large a batch an index entry may lead to; default: 5 MiB",
+    )
     group.add_argument(
         "--max-bytes", type=int, metavar="BYTES", help="no more than the first bytes of a log"
     )
 
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--offset", type=int, metavar="N", help="this offset")
-    group.add_argument("--start-offset", type=int, metavar="N", help="from this offset on")
-    group.add_argument("--end-offset", type=int, metavar="N", help="up to, without, this offset")
+    number = options.offset
+    group.add_argument("--offset", type=number, metavar="N", help="this offset")
+    group.add_argument("--start-offset", type=number, metavar="N", help="from this offset on")
+    group.add_argument("--end-offset", type=number, metavar="N", help="up to, without, this offset")
     group.add_argument(
         "--start-time",
         type=options.time_ms,
         metavar="TIME",
-        help="epoch milliseconds or ISO 8601 (UTC)",
+        help="from this time on: epoch milliseconds or ISO 8601 (UTC)",
     )
     group.add_argument(
         "--end-time", type=options.time_ms, metavar="TIME", help="up to, without, this time"
     )
     group.add_argument(
-        "--producer-id", type=int, action="append", default=[], metavar="N", help="repeatable"
+        "--producer-id",
+        type=int,
+        action="append",
+        default=[],
+        metavar="N",
+        help="batches of this producer; repeatable",
     )
-    group.add_argument("--key", action="append", default=[], metavar="TEXT", help="repeatable")
-    group.add_argument("--key-hex", type=_hex, action="append", default=[], metavar="HEX")
-    group.add_argument("--key-base64", type=_base64, action="append", default=[], metavar="BASE64")
+    group.add_argument(
+        "--key", action="append", default=[], metavar="TEXT", help="records of this key; repeatable"
+    )
+    group.add_argument(
+        "--key-hex", type=_hex, action="append", default=[], metavar="HEX", help="the same, in hex"
+    )
+    group.add_argument(
+        "--key-base64",
+        type=_base64,
+        action="append",
+        default=[],
+        metavar="BASE64",
+        help="the same, in base64",
+    )
 
 
 def _hex(text: str) -> bytes:

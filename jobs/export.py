@@ -61,7 +61,7 @@ def _parser() -> options.Parser:
         help="read_uncommitted (default), or read_committed as a consumer would see it",
     )
     group.add_argument("--include-control", action="store_true", help="control records too")
-    options.add_clock(parser)
+    options.add_clock(parser, "the time of the export")
     parser.add_argument(
         "--no-sha256",
         action="store_true",

@@ -25,8 +25,8 @@ _EPILOG = """\
 example: every file of one topic, as JSON
   kafka-forensics list /var/lib/kafka --topic orders --files --format json
 
-exit codes: 0 all was told, 1 something is malformed, 2 usage, 3 something could not be read.
-All fields: docs/jobs/list.md
+exit codes: 0 all was told, 1 something is malformed, 2 usage, 3 something could not be read, or
+nothing is meant by --topic and --partition. All fields: docs/jobs/list.md
 """
 _OFFSETS = ("start", "high watermark", "end")
 _PARTITIONS = ("topic", "partition", "state", *_OFFSETS, "segments", "size", "strays")

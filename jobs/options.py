@@ -121,19 +121,17 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return f": did you mean {close[0]}?" if close else ""
 
 
-def add_paths(parser: Parser) -> None:
+def add_paths(parser: Parser, *, files: bool = True) -> None:
     """`paths`"""
+    what = "partition directory or file" if files else "or partition directory"
     parser.add_argument(
-        "paths",
-        nargs="*",
-        metavar="PATH",
-        help="log dir, several in one directory, partition directory or file",
+        "paths", nargs="*", metavar="PATH", help=f"log dir, several in one directory, {what}"
     )
 
 
 def add_partitions(parser: Parser) -> None:
     """Which partitions, their settings, and the time: what all verbs over partitions ask for."""
-    add_paths(parser)
+    add_paths(parser, files=False)
     add_selection(parser)
     add_settings(parser)
     add_clock(parser)
@@ -225,13 +223,13 @@ def add_settings(parser: Parser) -> None:
     )
 
 
-def add_clock(parser: Parser) -> None:
+def add_clock(parser: Parser, what: str = "the time to judge by") -> None:
     """`now`: see `clock`."""
     parser.add_argument(
         "--now",
         type=time_ms,
         metavar="TIME",
-        help="the time to judge by: epoch milliseconds or ISO 8601 (UTC); default: the clock",
+        help=f"{what}: epoch milliseconds or ISO 8601 (UTC); default: the clock",
     )
 
 
@@ -280,7 +278,7 @@ def add_format(parser: Parser) -> None:
         default="text",
         help="a table (default), or a JSON object a line",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar and no hints")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
 
 
 def add_engine(parser: Parser) -> None:
