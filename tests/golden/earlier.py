@@ -1,7 +1,7 @@
 """The pack of a live cleaner, taken back to before it cleaned: a log dir that is worth compacting.
 
-Its broker waited an hour before it deleted what cleaning had replaced, so that the segments of
-before are there as `.deleted` files, of some topics (cleaned just once) all of them.
+Its broker waited an hour before it deleted what cleaning had replaced, so that the segments from
+before its last round are there as `.deleted` files. Most topics here had no round before that one.
 """
 
 import re
@@ -12,7 +12,13 @@ from kafka_format.log_file import LogFile
 from tests import golden
 
 PACK = "cleaner-4.3.1"
-TOPICS = ("compacted.aborted", "compacted.producers", "compacted.codecs", "compacted-later")
+TOPICS = (
+    *("compacted.aborted", "compacted.producers", "compacted.codecs", "compacted-later"),
+    "compacted.tombstones",
+)
+_CLEANED_TWICE = {"compacted.tombstones-0": (0, 25, 26)}
+"""What the last round replaced; other `.deleted` files are of the round before."""
+_CHECKPOINT = "0\n1\ncompacted.tombstones 0 25\n"
 NOW = 1_700_100_000_000
 """A day after its records, by their own time: producers are not forgotten yet."""
 _DELETED = ".deleted"
@@ -31,6 +37,7 @@ def log_dir(folder: Path) -> Path:
                 _take_back(path, target / path.name)
         if (source / "__cluster_metadata-0").exists():
             shutil.copyfile(source / "meta.properties", target / "meta.properties")
+    (target / "cleaner-offset-checkpoint").write_text(_CHECKPOINT)
     return target
 
 
@@ -46,8 +53,10 @@ def _take_back(partition: Path, target: Path) -> None:
     for path in partition.iterdir():
         if not path.name.endswith(_DELETED):
             shutil.copyfile(path, target / path.name)
+    replaced = _CLEANED_TWICE.get(partition.name)
     for path in partition.glob(f"*{_DELETED}"):
-        shutil.copyfile(path, target / path.name.removesuffix(_DELETED))
+        if replaced is None or int(path.name[:20]) in replaced:
+            shutil.copyfile(path, target / path.name.removesuffix(_DELETED))
 
 
 def survivors() -> dict[tuple[str, int], list[int]]:

@@ -65,7 +65,15 @@ def test_superseded_rows_name_a_kept_or_active_row_of_their_key(rows):
         latest = by_place[row["topic"], row["partition"], row["superseded_by"]]
         assert latest["key"] == row["key"]
         assert latest["offset"] > row["offset"]
-        assert latest["rule"] == "latest"
+        assert latest["verdict"] == "kept"
+
+
+def test_tombstones_wait_for_the_horizon_that_the_live_cleaner_set(rows):
+    told = [row for row in of(rows, "compacted.tombstones") if row["is_tombstone"]]
+    assert {row["rule"] for row in told} == {"tombstone_in_horizon"}
+    # Of 2026, by the clock of the broker that cleaned the first time, and its day of retention.
+    assert {row["delete_horizon_ms"] // 10**10 for row in told} == {179}
+    assert {row["detail"][:43] for row in told} == {"a tombstone that stays until 2026-11-17T08:"}
 
 
 def test_producers_whose_last_batch_lost_its_records_keep_it_empty(rows):
