@@ -1,7 +1,8 @@
 """make demo: a dead broker's disk, decoded.
 
 The directory is one that Apache Kafka itself wrote and was killed over (a golden pack); what is
-shown is the output of `kafka-forensics dump`, folded to the width of the terminal.
+shown is the output of `kafka-forensics dump`, folded to the width of the terminal. Then Kafka's log
+cleaner is run again, on a directory that was stopped in order.
 """
 
 import contextlib
@@ -18,6 +19,7 @@ from kafka_log.directory import find_files
 from tests import golden
 
 PACK = "unclean-4.3.1"
+CLEANED_PACK = "clean-3.9.1"
 SHOWN_LINES = 8
 SHOWN_ROWS = 5
 
@@ -57,8 +59,26 @@ def main() -> int:
         os.chdir(log_dir)  # so that paths are short
         for title, arguments in ACTS:
             print(f"\n== {title}\n$ kafka-forensics dump {' '.join(arguments)}")
-            _show(arguments)
+            _show(["dump", *arguments])
+        _compact(Path(scratch))
     return 0
+
+
+def _compact(scratch: Path) -> None:
+    """Kafka's cleaner, rerun on the disk of a broker that was stopped in order."""
+    (log_dir,) = golden.log_dirs(golden.unpack(CLEANED_PACK, scratch))
+    os.chdir(log_dir)
+    acts = [
+        ("What Kafka's cleaner would leave of these topics, byte for byte", ["--topic", "t*"]),
+        ("And why, of one key", ["--topic", "transactions", "--explain-key", "k1"]),
+        ("A compacted copy, ready for a broker", ["--topic", "t*", "--output", "../compacted"]),
+    ]
+    for title, options in acts:
+        arguments = ["compact", ".", *options, "--set", "cleanup.policy=compact"]
+        print(f"\n== {title}\n$ kafka-forensics {' '.join(arguments)}")
+        _show([*arguments, "--now", "2026-11-16T12:00:00Z"])
+    names = sorted(path.name for path in Path("../compacted").iterdir())
+    print(f"$ ls ../compacted\n{'  '.join(names)}")
 
 
 def _show_inventory(log_dir: Path) -> None:
@@ -76,7 +96,7 @@ def _show_inventory(log_dir: Path) -> None:
 def _show(arguments: list[str]) -> None:
     out, talk = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(talk):
-        code = cli.main(["dump", *arguments])
+        code = cli.main(arguments)
     out.flush()
     lines = out.buffer.getvalue().decode("utf-8", "replace").splitlines()
     width = shutil.get_terminal_size((120, 40)).columns
