@@ -118,7 +118,7 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
             now_ms=options.clock(arguments)(),
             tables=tables,
             form=arguments.format,
-            options=_options(arguments),
+            options=_options(arguments) | _of_what_if(arguments, tables),
             digests=not arguments.no_sha256,
             on_progress=None if arguments.quiet else progress_bar("reading"),
         )
@@ -157,6 +157,14 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.partitions:
         given["partitions"] = ",".join(map(str, arguments.partitions))
     return given
+
+
+def _of_what_if(arguments: argparse.Namespace, tables: Sequence[str]) -> dict[str, str]:
+    """The time to judge by, for tables of what would be."""
+    from pipelines.schema import WHAT_IF
+
+    is_asked = arguments.now is not None and not WHAT_IF.isdisjoint(tables)
+    return {"now": str(arguments.now)} if is_asked else {}
 
 
 def _show(written: Sequence[Written]) -> None:
