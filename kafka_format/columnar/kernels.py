@@ -21,9 +21,10 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from kafka_format.columnar import native
+from kafka_format.columnar import native, native_codecs
 from kafka_format.columnar.compilation import Kernels
 from kafka_format.columnar.native import crc32_range, crc32c_range, lz4_block
+from kafka_format.columnar.native_codecs import zstd_unpack
 
 # Rows of the header table.
 POSITION = 0
@@ -81,6 +82,8 @@ ZSTD = 4
 LZ4_BLOCK = 65536
 LZ4_MAGIC = 0x0422_4D18
 LZ4_DESCRIPTOR = 0x1860_4082  # the magic's last byte, FLG, BD and header checksum
+ZSTD_MAGIC = 0x28B5_2FFD
+ZSTD_BLOCK = 128 * 1024
 LOG_APPEND_TIME = 8
 
 # Where lz4 cannot be linked, these run as plain Python over its package.
@@ -97,6 +100,7 @@ def load(*, compiled: bool) -> SimpleNamespace:
     import numba
 
     linked = native.compiled_functions()
+    linked["zstd_unpack"] = native_codecs.linked()["zstd_unpack"]
     # Compiled integers wrap by themselves, so there the step is left out.
     as_is = numba.njit(_as_is, cache=True, inline="always")
     left_plain = () if "lz4_block" in linked else _NEED_LZ4
@@ -350,6 +354,29 @@ def unpack_lz4(data: Any, at: int, blocks: int, out: Any, start: int) -> int:
 
 
 @kernel
+def zstd_room(data: Any, at: int, end: int) -> int:
+    """Bytes that the one frame of a payload may hold; -1 if it is not just that."""
+    if end - at < 9 or uint32(data, at) != ZSTD_MAGIC:
+        return -1
+    descriptor = byte(data, at + 4)
+    if descriptor & 0xE7 != 0:
+        return -1  # says its size, has a dictionary or a checksum: Kafka writes none of those
+    at += 6
+    room = 0
+    while end - at >= 3:
+        header = byte(data, at) | byte(data, at + 1) << 8 | byte(data, at + 2) << 16
+        kind = header >> 1 & 3
+        size = header >> 3
+        if kind == 3 or size > ZSTD_BLOCK:
+            return -1
+        room += ZSTD_BLOCK if kind == 2 else size
+        at += 3 + (1 if kind == 1 else size)
+        if header & 1:
+            return room if at == end else -1
+    return -1
+
+
+@kernel
 def unpack_batches(
     data: Any,
     table: Any,
@@ -361,9 +388,11 @@ def unpack_batches(
     at: int,
     starts: Any,
     ends: Any,
+    zstd: int,
 ) -> tuple[int, int, bool]:
     """Copy or decompress payloads of magic-2 batches into `out` from `at` on.
 
+    `zstd` is the context to decompress by, 0 if there is none.
     Passes over what is not sound. Stops before the first batch that it has no room for or that
     needs another reader (another codec, a frame of another kind, damage): the caller looks at it.
     Returns (that batch, the position reached in `out`, whether room is what was missing).
@@ -387,6 +416,14 @@ def unpack_batches(
             reached = unpack_lz4(data, start, blocks, out, at)
             if reached < 0:
                 return batch, at, False
+        elif codec == ZSTD and zstd != 0:
+            needed = zstd_room(data, start, end)
+            if needed < 0 or needed > room - at:
+                return batch, at, needed > 0
+            written = zstd_unpack(zstd, data, start, end, out, at, needed) + 0
+            if written < 0:
+                return batch, at, False
+            reached = at + written
         else:
             return batch, at, False
         starts[batch] = at

@@ -102,6 +102,23 @@ def _zstd_pack(  # pragma: no cover  # runs compiled
     return places[0] + 0  # type: ignore[no-any-return]
 
 
+def zstd_unpack(*_: Any) -> int:
+    """Where none is linked: the caller goes through Python."""
+    return -1
+
+
+def _no_zstd(  # pragma: no cover  # runs compiled
+    context: int,  # noqa: ARG001
+    data: Any,  # noqa: ARG001
+    start: int,  # noqa: ARG001
+    end: int,  # noqa: ARG001
+    out: Any,  # noqa: ARG001
+    at: int,  # noqa: ARG001
+    room: int,  # noqa: ARG001
+) -> int:
+    return -1
+
+
 def _zstd_unpack(  # pragma: no cover  # runs compiled
     context: int, data: Any, start: int, end: int, out: Any, at: int, room: int
 ) -> int:
@@ -124,6 +141,7 @@ def linked() -> dict[str, Any]:
     found = {
         "copy_range": _compile(_copy_range, {"c_memcpy": _external("memcpy", _MEMCPY)}, "memcpy"),
         "word": _compile(_word, {"c_load": _load_intrinsic()}, "load"),
+        "zstd_unpack": _compile(_no_zstd, {}, "none"),
     }
     if _can_link("lz4.block._block", "LZ4_compress_default"):
         function = _compile(_lz4_pack, {"c_lz4": _external("LZ4_compress_default", _LZ4)}, "lz4")

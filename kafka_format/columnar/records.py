@@ -21,6 +21,7 @@ import numpy as np
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar import legacy_kernels
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
+from kafka_format.columnar.native_codecs import zstd_contexts
 from kafka_format.columnar.window import CHUNK_BYTES, Field, Scratch, readonly
 from kafka_format.compression import Codec, decompress
 from kafka_format.errors import MEMORY, FormatError, Location
@@ -352,8 +353,9 @@ class RecordScan:
         if run.batches.is_legacy[0]:
             return first, at, False
         data = kernel_bytes(run.data, compiled=self.compiled)
+        places = (arena, at, starts, ends, zstd_contexts().decompressing if self.compiled else 0)
         reached, at, full = self._kernels.unpack_batches(
-            data, run.batches.table, run.base, first, len(sound), sound, arena, at, starts, ends
+            data, run.batches.table, run.base, first, len(sound), sound, *places
         )
         return int(reached), int(at), bool(full)
 

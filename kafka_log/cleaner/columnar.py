@@ -10,16 +10,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kafka_format.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    assemble,
+    attributes_of,
+)
 from kafka_format.columnar.native_codecs import linked, zstd_contexts
+from kafka_format.columnar.rewrite import encode_kept_records
 from kafka_format.columnar.window import Scratch, readonly
-from kafka_format.compression import Codec
+from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress
 from kafka_format.errors import FormatError
 from kafka_log.cleaner import map_kernels
 from kafka_log.cleaner import write_kernels as w
 from kafka_log.cleaner.key_table import KeyTable
 from kafka_log.cleaner.pieces import Piece
 from kafka_log.cleaner.read_buffer import chunk_ends
-from kafka_log.cleaner.rewrite import FilterResult, emptied, filter_batch
+from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
 from kafka_log.cleaner.verdict import BatchRetention, BatchVerdict
 from kafka_log.file_records import iter_memory_batches
 
@@ -28,7 +36,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_format.columnar.records import RecordScan
+    from kafka_format.columnar.records import RecordColumns, RecordScan
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.pieces import Block
@@ -52,6 +60,7 @@ _VERDICTS = {
     )
     for discards in (0, 1)
 }
+_PACKED_HERE = (Codec.GZIP, Codec.SNAPPY)
 _MARGIN = 256 * 1024
 
 
@@ -284,7 +293,7 @@ class BlockWriter:
                 verdict = _VERDICTS[int(fates[begin - first]), int(discards[begin - first])]
                 if why == w.TO_BE_EMPTIED:
                     self._write_empty(piece, begin, verdict, judged)
-                else:
+                elif not self._write_packed(piece, begin, judged):
                     self._write_row_batch(piece, begin, verdict, verdicts, judged, None)
                 begin += 1
 
@@ -337,8 +346,9 @@ class BlockWriter:
         start = int(records.starts[batch])
         size = int(records.batches.size_in_bytes[batch])
         if last > first:
-            largest = self._kernels.largest_size(records.longs, records.ints, first, last, start)
-            size = max(size, int(largest))
+            data = readonly(records.data)
+            rows = (records.longs, records.ints, first, last, start)
+            size = max(size, int(self._kernels.largest_size(data, *rows)))
         if size > len(self._scratch):
             self._scratch = np.empty(2 * size, np.uint8)
         self._make_room(size)
@@ -367,6 +377,27 @@ class BlockWriter:
         self._state[w.MESSAGES_READ] += int(piece.edges[i + 1] - piece.edges[i])
         if not verdict.discards_records:
             self._state[w.WITHOUT_KEY] += judged.counts[i, 2]
+
+    def _write_packed(self, piece: Piece, i: int, judged: Judgement) -> bool:
+        """A batch of gzip or snappy; False if its rows must be asked."""
+        header, state = BatchHeader.unpack(piece.batch(i).raw), self._state
+        if header.attributes & CODEC_MASK not in _PACKED_HERE:
+            return False
+        first, last = int(piece.edges[i]), int(piece.edges[i + 1])
+        kept = rebuilt(
+            piece.records,
+            (first, last),
+            header,
+            judged.is_kept,
+            new_horizon=self._new_horizon if judged.counts[i, 1] else None,
+        )
+        if kept is None:
+            return False
+        self._append(kept.data, kept.max_offset)
+        state[w.MESSAGES_READ] += last - first
+        state[w.MESSAGES_RETAINED] += kept.messages
+        state[w.WITHOUT_KEY] += judged.counts[i, 2]
+        return True
 
     def _write_row_batch(
         self,
@@ -407,6 +438,57 @@ class BlockWriter:
         )
         self._out[self._to : self._to + len(data)] = np.frombuffer(data, np.uint8)
         self._to += len(data)
+
+
+def rebuilt(
+    records: RecordColumns,
+    rows: tuple[int, int],
+    header: BatchHeader,
+    is_kept: Uint8s,
+    *,
+    new_horizon: int | None,
+) -> Kept | None:
+    """A batch of its kept rows, by columns; `new_horizon` is for one that has none yet."""
+    some = slice(*rows)
+    chosen = is_kept[some].astype(np.bool_)
+    timestamps = records.timestamp[some][chosen]
+    horizon = new_horizon if header.delete_horizon_ms is None else header.delete_horizon_ms
+    has_horizon = horizon is not None and horizon >= 0
+    base_timestamp = horizon if horizon is not None and has_horizon else int(timestamps[0])
+    if not _is_writable(header):
+        return None
+    payload = encode_kept_records(
+        records,
+        is_kept,
+        rows,
+        base_offset=header.base_offset,
+        base_timestamp=base_timestamp,
+        compiled=True,
+    )
+    if payload is None:
+        return None
+    codec = codec_of(header.attributes)
+    is_append_time = bool(header.timestamp_type)
+    new = header._replace(
+        attributes=attributes_of(
+            codec,
+            header.timestamp_type,
+            is_transactional=header.is_transactional,
+            has_delete_horizon=has_horizon,
+        ),
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp if is_append_time else int(timestamps.max()),
+        record_count=int(chosen.sum()),
+    )
+    largest = int(records.offset[some][chosen].max())
+    return Kept(assemble(new, compress(codec, payload)), largest, new.record_count)
+
+
+def _is_writable(header: BatchHeader) -> bool:
+    """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
+    if header.producer_id == NO_PRODUCER_ID:
+        return not header.is_transactional
+    return header.producer_epoch != NO_PRODUCER_EPOCH and header.base_sequence >= 0
 
 
 def _chunks(ends: Int64s) -> Int64s:

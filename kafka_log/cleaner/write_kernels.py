@@ -125,6 +125,32 @@ def put_int(out: Any, at: int, value: int, size: int) -> None:
 
 
 @kernel
+def has_plain_headers(data: Any, at: int, end: int, count: int) -> bool:
+    """Whether Kafka would write these headers as they are; `at` is where they are counted.
+
+    Keys go through a Java String, so only those of ASCII are sure to come out as they went in.
+    """
+    behind = varint(data, at, end)[1]
+    if behind - at != varlong_size(count):
+        return False
+    at = behind
+    for _ in range(count):
+        length, behind = varint(data, at, end)
+        if behind - at != varlong_size(length) or behind - at > 4:
+            return False
+        at = behind
+        for i in range(length):
+            if byte(data, at + i) >= 0x80:
+                return False
+        at += length
+        length, behind = varint(data, at, end)
+        if length < -1 or behind - at != varlong_size(length) or behind - at > 4:
+            return False
+        at = behind + max(length, 0)
+    return at == end
+
+
+@kernel
 def put_record(
     plain: Any, at: int, end: int, longs: Any, ints: Any, row: int, delta: int, out: Any, to: int
 ) -> int:
@@ -134,7 +160,8 @@ def put_record(
     """
     key_length = ints[KEY_LENGTH, row] + 0
     value_length = ints[VALUE_LENGTH, row] + 0
-    if byte(plain, at) != 0 or ints[HEADERS_COUNT, row] != 0:
+    headers = ints[HEADERS_COUNT, row] + 0
+    if byte(plain, at) != 0:
         return _NOT_FOR_US
     at += 1
     while byte(plain, at) >= 0x80:
@@ -156,7 +183,8 @@ def put_record(
         return _NOT_FOR_US
     if value_at - key_at - max(key_length, 0) != varlong_size(value_length):
         return _NOT_FOR_US
-    if end - value_at - max(value_length, 0) != 1:
+    behind = value_at + max(value_length, 0)
+    if end - behind != 1 and not has_plain_headers(plain, behind, end, headers):
         return _NOT_FOR_US
     to = put_varlong(out, to, 1 + varlong_size(delta) + end - at)
     out[to] = 0
@@ -256,11 +284,24 @@ def is_writable(table: Any, batch: int) -> bool:
 
 
 @kernel
-def largest_size(longs: Any, ints: Any, first: int, last: int, start: int) -> int:
+def behind_headers(data: Any, at: int, count: int) -> int:
+    """Where the headers of a sound record end that are counted at `at`."""
+    end = len(data)
+    at = varint(data, at, end)[1]
+    for _ in range(count):
+        length, at = varint(data, at, end)
+        length, at = varint(data, at + length, end)
+        at += max(length, 0)
+    return at
+
+
+@kernel
+def largest_size(plain: Any, longs: Any, ints: Any, first: int, last: int, start: int) -> int:
     """Bytes that the rows of a batch can become, packed or not."""
-    held: int = longs[VALUE_POSITION, last - 1] + max(ints[VALUE_LENGTH, last - 1], 0) - start
-    plain = held + _PER_RECORD * (last - first) + RECORD_BATCH_OVERHEAD
-    return plain + plain // 128 + (plain // LZ4_BLOCK + 1) * 2048
+    at = longs[VALUE_POSITION, last - 1] + max(ints[VALUE_LENGTH, last - 1], 0)
+    size = behind_headers(plain, at, ints[HEADERS_COUNT, last - 1] + 0) - start
+    size += _PER_RECORD * (last - first) + RECORD_BATCH_OVERHEAD
+    return size + size // 128 + (size // LZ4_BLOCK + 1) * 2048
 
 
 @kernel
@@ -410,7 +451,7 @@ def write_batches(
         elif kept > 0:
             if not is_writable(table, batch) or (packs >> (attributes & CODEC_MASK)) & 1 == 0:
                 return batch, to, FOR_ROWS
-            room = largest_size(longs, ints, first, last, starts[batch])
+            room = largest_size(plain, longs, ints, first, last, starts[batch])
             if to + room > len(out) or room > len(scratch):
                 return batch, to, NO_ROOM
             horizon = new_horizon if wants_horizon else table[BASE_TIMESTAMP, batch]

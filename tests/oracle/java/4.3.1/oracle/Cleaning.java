@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.File;
+import java.lang.management.ManagementFactory;
 import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
@@ -20,8 +21,8 @@ import org.apache.kafka.storage.internals.utils.Throttler;
  * `clean_logs`: Kafka's Cleaner on directories, pass after pass, each at a time of its own.
  *
  * <p>{runs: [arguments of run_log, and checkpoint, passes: [{time, steps, checkpoint, only_if_eligible,
- * dedupe_buffer_size, io_buffer_size, message_max_bytes}]]}. Without a checkpoint of its own a pass begins where
- * the one before ended.
+ * dedupe_buffer_size, io_buffer_size, message_max_bytes, is_timed}]]}. Without a checkpoint of its own a pass begins
+ * where the one before ended.
  */
 final class Cleaning {
     private static final double LOAD_FACTOR = 0.9;
@@ -89,7 +90,13 @@ final class Cleaning {
                 THROTTLER,
                 time,
                 partition -> { });
+            long start = System.nanoTime();
+            long cpuStart = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
             Map.Entry<Long, CleanerStats> cleaned = cleaner.clean(cleanable);
+            if (Json.flag(pass, "is_timed", false)) {
+                long cpuEnd = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+                told.put("cpu_seconds", (cpuEnd - cpuStart) / 1e9).put("seconds", (System.nanoTime() - start) / 1e9);
+            }
             told.put("next_dirty_offset", cleaned.getKey());
             told.set("stats", describe(cleaned.getValue()));
         } catch (Exception problem) {

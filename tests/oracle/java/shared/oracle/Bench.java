@@ -20,24 +20,32 @@ import org.apache.kafka.common.utils.CloseableIterator;
 final class Bench {
     private Bench() { }
 
-    /** {path, records, records_per_batch, key_size, value_size, codec, seed}: values are half-random text. */
+    /**
+     * {path, records, records_per_batch, key_size, value_size, codec, seed, base_offset, keys}: values are half-random
+     * text, and so are keys, unless there are to be so many `keys`, of 16 bytes.
+     */
     static JsonNode buildSegment(JsonNode arguments) throws Exception {
         Random random = new Random(Json.number(arguments, "seed", 0));
         int total = Json.integer(arguments, "records", 1000);
         int perBatch = Json.integer(arguments, "records_per_batch", 100);
-        byte[] key = new byte[Json.integer(arguments, "key_size", 12)];
+        int keys = Json.integer(arguments, "keys", 0);
+        byte[] key = new byte[keys > 0 ? 16 : Json.integer(arguments, "key_size", 12)];
         byte[] value = new byte[Json.integer(arguments, "value_size", 100)];
         Compression compression = Batches.compression(arguments);
         ByteBuffer buffer = ByteBuffer.allocate(Math.max(1 << 16, 2 * perBatch * (key.length + value.length + 32)));
         File file = new File(Json.text(arguments, "path"));
-        long timestamp = 1_700_000_000_000L;
+        long base = Json.number(arguments, "base_offset", 0);
+        long timestamp = 1_700_000_000_000L + base;
         try (FileRecords records = FileRecords.open(file, true)) {
             for (int done = 0; done < total; done += perBatch) {
                 buffer.clear();
                 MemoryRecordsBuilder builder =
-                    MemoryRecords.builder(buffer, compression, TimestampType.CREATE_TIME, done);
+                    MemoryRecords.builder(buffer, compression, TimestampType.CREATE_TIME, base + done);
                 for (int i = done; i < Math.min(total, done + perBatch); i++) {
-                    fill(random, key, 10);
+                    if (keys > 0)
+                        name(random.nextInt(keys), key);
+                    else
+                        fill(random, key, 10);
                     fill(random, value, 16);
                     builder.append(timestamp++, key, value);
                 }
@@ -46,6 +54,13 @@ final class Bench {
             records.flush();
             return Json.object().put("size_in_bytes", records.sizeInBytes());
         }
+    }
+
+    /** Sixteen hexadecimal digits, another sixteen for each number. */
+    private static void name(int number, byte[] key) {
+        long scattered = number * 0x9E3779B97F4A7C15L;
+        for (int i = 0; i < 16; i++)
+            key[i] = (byte) "0123456789abcdef".charAt((int) (scattered >>> (4 * i)) & 15);
     }
 
     /** Letters, every second eight of them a repetition, so that lz4 saves about a third. */

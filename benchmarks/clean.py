@@ -1,0 +1,194 @@
+"""One round of cleaning: Kafka's Cleaner in a warm JVM and ours, in turn, on the same partition.
+
+MB are of the log that the round read and wrote anew (it is read twice: for the map, and to be
+filtered). Both have the 128 MiB map of a broker; where that fills, the round ends there. Memory is
+the most that a process of ours had which did nothing else.
+"""
+
+import math
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.clock import Scheduler, system_clock
+from kafka_log.config import LogConfig
+from kafka_log.disk.files import DiskFiles
+from kafka_log.log import PartitionLog
+from tests.oracle import jars
+from tests.oracle.client import Oracle
+
+NOW = 1_800_000_000_000
+SEGMENT_BYTES = 256 * 1024 * 1024
+BATCH_BYTES = 16 * 1024  # a producer's batch.size
+ROUNDS = 3
+_SETTINGS = {"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES}
+_PER_RECORD = 28  # key and fields beside the value, about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    codec: str
+    value_size: int
+    duplicates: float
+
+    def __str__(self) -> str:
+        return f"{self.codec}, {self.value_size} B, {self.duplicates:.0%} duplicates"
+
+
+SHAPES = [
+    Shape(codec=codec, value_size=value_size, duplicates=duplicates)
+    for codec in ("none", "lz4", "zstd")
+    for value_size in (100, 1024)
+    for duplicates in (0.2, 0.9)
+]
+
+
+class Took(NamedTuple):
+    """Bytes of log filtered, and the time of it."""
+
+    size: int
+    clock: float
+    cpu: float
+
+    @property
+    def rate(self) -> str:
+        return f"{self.size / self.clock / 1e6:.0f} ({self.size / self.cpu / 1e6:.0f})"
+
+
+def partition(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> Path:
+    """Segments and their indexes, the last one empty; written by Kafka, once."""
+    name = f"clean-{shape.codec}-{shape.value_size}-{shape.duplicates}-{raw_bytes}"
+    directory = jars.cache_root() / "benchmarks" / name
+    if directory.exists():
+        return directory / "orders-0"
+    record = shape.value_size + _PER_RECORD
+    records = raw_bytes // record
+    scratch = directory.with_suffix(".part") / "orders-0"
+    shutil.rmtree(scratch.parent, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    parts = max(1, raw_bytes // SEGMENT_BYTES)
+    a_batch = max(1, BATCH_BYTES // record)
+    a_segment = records // parts // a_batch * a_batch
+    for i in range(parts):
+        oracle.build_segment(
+            scratch / f"{i * a_segment:020}.log",
+            records=a_segment,
+            records_per_batch=a_batch,
+            value_size=shape.value_size,
+            codec=shape.codec,
+            keys=_keys(a_segment * parts, shape.duplicates),
+            base_offset=i * a_segment,
+            seed=i,
+        )
+    (scratch / f"{parts * a_segment:020}.log").touch()
+    logs = [{"path": scratch, "config": _SETTINGS, "clean_shutdown": False}]
+    oracle.call("open_logs", logs=logs, timeout=600)
+    scratch.parent.rename(directory)
+    return directory / "orders-0"
+
+
+def _keys(records: int, duplicates: float) -> int:
+    """From how many keys so many records must be drawn for that part of them to be superseded."""
+    low, high = 1e-6, 1e3  # records a key
+    for _ in range(100):
+        middle = (low + high) / 2
+        if (1 - math.exp(-middle)) / middle > 1 - duplicates:
+            low = middle
+        else:
+            high = middle
+    return round(records / low)
+
+
+def copy(source: Path, target: Path) -> Path:
+    """Logs by another name of the same file: a cleaner never writes to them."""
+    target.mkdir()
+    for path in source.iterdir():
+        if path.suffix == ".log" and path.stat().st_size:
+            os.link(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)
+    return target
+
+
+def kafka(oracle: Oracle, directory: Path) -> Took:
+    one = {"time": NOW, "dedupe_buffer_size": 128 * 1024 * 1024, "is_timed": True}
+    run = {"path": directory, "config": _SETTINGS, "passes": [one], "close": "crash"}
+    run["recovery_point"] = 2**62
+    ((answer,),) = [each["passes"] for each in oracle.call("clean_logs", runs=[run], timeout=600)]
+    return Took(answer["stats"]["bytes_read"], answer["seconds"], answer["cpu_seconds"])
+
+
+def ours(directory: Path) -> Took:
+    config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy=frozenset({"compact"}))
+    scheduler = Scheduler(system_clock)
+    log = PartitionLog.open(
+        DiskFiles(directory), config, system_clock, scheduler, recovery_point=2**62
+    )
+    log.update_high_watermark(log.log_end_offset)
+    cleaner = Cleaner(log.config, lambda: NOW)
+    clock, cpu = time.perf_counter(), time.process_time()
+    cleaned = cleaner.clean(log, None)
+    took = time.perf_counter() - clock, time.process_time() - cpu
+    log.close_handlers()
+    return Took(cleaned.stats.bytes_read, *took)
+
+
+def compare(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> dict[str, Took]:
+    """The best round of each by CPU time, taken in turn; Kafka's first round warms the JVM."""
+    source = partition(oracle, shape, raw_bytes=raw_bytes)
+    took: dict[str, list[Took]] = {"kafka": [], "ours": []}
+    for number in range(ROUNDS + 1):
+        for name, found in took.items():
+            # Beside the source: a file has its other name on the same disk.
+            with tempfile.TemporaryDirectory(dir=source.parents[1]) as scratch:
+                directory = copy(source, Path(scratch) / "orders-0")
+                one = kafka(oracle, directory) if name == "kafka" else ours(directory)
+            if number:
+                found.append(one)
+    return {name: min(found, key=lambda one: one.cpu) for name, found in took.items()}
+
+
+def peak_memory(shape: Shape, *, raw_bytes: int) -> int:
+    """Bytes, of a process that cleans this partition and is gone."""
+    command = [sys.executable, "-m", "benchmarks.clean", str(SHAPES.index(shape)), str(raw_bytes)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+def table(oracle: Oracle, megabytes: int, only: str = "") -> Iterator[str]:
+    yield "| partition | Kafka MB/s (CPU) | ours MB/s (CPU) | ratio (CPU) | ours, peak MB |"
+    yield "|---|---|---|---|---|"
+    for shape in SHAPES:
+        if only in str(shape):
+            best = compare(oracle, shape, raw_bytes=megabytes << 20)
+            memory = peak_memory(shape, raw_bytes=megabytes << 20)
+            yield _line(shape, best["kafka"], best["ours"], memory)
+
+
+def _line(shape: Shape, theirs: Took, own: Took, memory: int) -> str:
+    if theirs.size != own.size:
+        raise AssertionError(f"{shape}: Kafka read {theirs.size} bytes, ours {own.size}")
+    ratio = f"{theirs.clock / own.clock:.1f} ({theirs.cpu / own.cpu:.1f})"
+    return f"| {shape} | {theirs.rate} | {own.rate} | **{ratio}** | {memory / 1e6:.0f} |"
+
+
+def _clean_once(shape: Shape, raw_bytes: int) -> None:
+    """In a process of its own: print the most memory it had."""
+    with Oracle() as oracle:  # which is not started where the partition is there
+        source = partition(oracle, shape, raw_bytes=raw_bytes)
+    with tempfile.TemporaryDirectory(dir=source.parents[1]) as scratch:
+        ours(copy(source, Path(scratch) / "orders-0"))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+
+
+if __name__ == "__main__":
+    _clean_once(SHAPES[int(sys.argv[1])], int(sys.argv[2]))
