@@ -106,7 +106,7 @@ class LocalLog:
     def ensure_open(self) -> None:
         """Kafka's "memory mapped buffer is already closed"."""
         if self._is_closed:
-            raise LogError(f"{self.files.directory}: the log is closed")
+            raise LogError(f"{self.files.directory}: the log is closed, expected it open")
 
     def update_log_end_offset(self, end_offset: int) -> None:
         active = self.segments.active_segment()
@@ -158,7 +158,8 @@ class LocalLog:
         if self.segments.contains(base_offset):
             if active.base_offset != base_offset or active.size:
                 raise LogError(
-                    f"{self.files.directory}: a new segment at {base_offset}, where there is one"
+                    f"{self.files.directory}: found a segment at {base_offset}, expected none where"
+                    " a new one begins"
                 )
             # An index was full before it had a record, or somebody rolls twice: it is made anew.
             # Kafka logs how many entries its indexes have, which makes their files.
@@ -166,8 +167,8 @@ class LocalLog:
             segment = self.create_and_delete_segment(base_offset, active)
         elif base_offset < active.base_offset:
             raise LogError(
-                f"{self.files.directory}: a new segment at {base_offset}, below the active one"
-                f" at {active.base_offset}"
+                f"{self.files.directory}: found {base_offset} for a new segment, expected more than"
+                f" {active.base_offset}, where the active one begins"
             )
         else:
             for kind in _SEGMENT_FILES:

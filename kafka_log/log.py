@@ -159,7 +159,7 @@ class PartitionLog:
         except BaseException as error:
             segments.close_handlers()
             if isinstance(error, FormatError):
-                raise LogLoadError(f"Kafka cannot load it: {error}") from error
+                raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error
             raise
 
     def __repr__(self) -> str:

@@ -89,8 +89,8 @@ def append_records(log: PartitionLog, records: Buffer, append: Append) -> LogApp
     _assign_epochs(log, valid)
     if len(valid) > log.config.segment_bytes:
         raise RecordBatchTooLargeError(
-            f"{log.files.directory}: an append of {len(valid)} bytes, segment.bytes is"
-            f" {log.config.segment_bytes}"
+            f"{log.files.directory}: found an append of {len(valid)} bytes, expected at most"
+            f" segment.bytes, {log.config.segment_bytes}"
         )
     segment = _maybe_roll(log, len(valid), info)
     return _write(log, segment, valid, info, append)

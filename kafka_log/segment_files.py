@@ -190,7 +190,9 @@ def _split(
         new.append(target)
         appended = target.append_from_file(segment.log, position)
         if not appended:
-            raise LogError(f"{first}: found a batch that fits no segment")
+            raise LogError(
+                f"{first}: found offsets too far apart, expected a batch that fits a segment"
+            )
         position += appended
     modified_ms = segment.last_modified
     for each in new:

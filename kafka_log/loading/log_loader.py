@@ -353,7 +353,9 @@ class LogLoader:
             f"epochs that ended before the log start {checkpoint}",
         )
         if not manager.is_empty:
-            raise LogLoadError(f"{self._files.directory}: producer state before it was loaded")
+            raise LogLoadError(
+                f"{self._files.directory}: found producers before any was loaded, expected none"
+            )
         # The manager has looked before any file was deleted: some of its snapshots are gone.
         present = [each for each in manager.snapshots if self._files.exists(each.name)]
         with told_snapshots(manager, self.journal, "no segment begins there", present):
@@ -418,13 +420,12 @@ class LogLoader:
         return [name for name in names if self._files.exists(name)]
 
     def _last_segment(self) -> LogSegment:
-        segment = self._segments.last_segment()
-        if segment is None:
-            raise LogLoadError(f"{self._files.directory}: no segment")
-        return segment
+        return self._found(self._segments.last_segment())
 
     def _first_segment(self) -> LogSegment:
-        segment = self._segments.first_segment()
+        return self._found(self._segments.first_segment())
+
+    def _found(self, segment: LogSegment | None) -> LogSegment:
         if segment is None:
-            raise LogLoadError(f"{self._files.directory}: no segment")
+            raise LogLoadError(f"{self._files.directory}: found no segment, expected one at least")
         return segment

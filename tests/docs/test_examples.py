@@ -28,7 +28,9 @@ def examples(kind):
 @pytest.mark.parametrize(("pack", "text"), examples("console"))
 def test_a_command_prints_what_the_page_shows(pack, text):
     (log_dir,) = golden.log_dirs(golden.shared(pack))
-    for session in text.split("$ kafka-forensics ")[1:]:
+    sessions = text.split("$ kafka-forensics ")[1:]
+    assert sessions
+    for session in sessions:
         command, _, shown = session.partition("\n")
         done = subprocess.run(
             [sys.executable, "-m", "jobs.cli", *shlex.split(command)],
