@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import difflib
 import os
+import resource
 import sys
 from dataclasses import dataclass
 from enum import Enum
@@ -61,12 +62,21 @@ def run(
     needs_path: bool = True,
 ) -> int:
     """Options to work to exit code: whatever happens, one line and no traceback."""
+    _allow_open_files()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return _run(parser, argv, work, needs_path=needs_path)
     from pipelines.session import SubmitStderr
 
     with contextlib.redirect_stderr(SubmitStderr()):
         return _run(parser, argv, work, needs_path=needs_path)
+
+
+def _allow_open_files() -> None:
+    """As many as this user may open: a log that is open holds some for each of its segments."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # macOS has a hard limit nobody may reach
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _run(

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from kafka_format.producer_snapshot import read_producer_snapshot
 from kafka_log.disk import overlay_files
 from tests import golden
 from tests.jobs.trees import tree
+from tests.kafka_log.test_recovery import segment
 from tests.unreadable import open_the_way, unreadable
 
 NOW = 1_794_820_000_000
@@ -227,6 +230,22 @@ def test_a_partition_that_may_not_be_read_is_one_place(capsys, data, tmp_path_fa
         code, _, err = run(capsys, data, "--topic", "append-time")
     assert code == COULD_NOT_RUN
     assert "; 2 places could not be looked at;" in err
+
+
+def test_a_log_of_more_segments_than_a_shell_allows_open_files(tmp_path):
+    (tmp_path / "orders-0").mkdir()
+    for base in range(80):
+        segment(tmp_path / "orders-0", [base])
+    command = (sys.executable, "-m", "jobs.cli", "recover", str(tmp_path), "--in-place")
+    done = subprocess.run(
+        ("bash", "-c", 'ulimit -Sn 100 && exec "$0" "$@"', *command),
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == CLEAN, done.stderr
+    assert len(list((tmp_path / "orders-0").glob("*.snapshot"))) == 80
 
 
 @pytest.mark.parametrize("option", ["--recovery-point", "--log-start"])
