@@ -178,7 +178,9 @@ def _show(written: Sequence[Written]) -> None:
 
 def _first_line(error: Exception) -> str:
     """Of what Spark says; the rest is where in Spark it was said."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    thrown = getattr(error, "java_exception", None)  # else py4j only says which call failed
+    text = str(error) if thrown is None else str(thrown.toString())
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 
 

@@ -25,6 +25,7 @@ from pipelines.manifest import changed, input_files, iso_time, manifest_text, wi
 from pipelines.options import parse_options
 from pipelines.schema import COLUMNS, WHAT_IF, column_names, spark_schema
 from pipelines.session import DELTA_SETTINGS, settings
+from pipelines.source import has_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -177,10 +178,7 @@ def is_known(table: str) -> str:
 
 def ensure_delta(spark: SparkSession) -> None:
     """Raises DeltaUnavailableError."""
-    from py4j.java_gateway import JavaClass
-
-    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask
-    has_jars = isinstance(jvm.io.delta.tables.DeltaTable, JavaClass)
+    has_jars = has_class(spark, "io.delta.tables.DeltaTable")
     extensions = spark.conf.get("spark.sql.extensions", "") or ""
     if not has_jars or "io.delta" not in extensions:
         raise DeltaUnavailableError(without_delta("this Spark session has no Delta"))

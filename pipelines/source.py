@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+_CATALOG = "spark.sql.catalog.spark_catalog"
 _MUCH = 1024**3
 _LOGS_ARE_WANTED = "PYSPARK_SPARK_SESSION_UUID"
 """In the environment of a worker whose logs Spark collects."""
@@ -110,8 +111,8 @@ class _Reader(DataSourceReader):
     def _hint(self, size: int) -> None:
         if size >= _MUCH:
             _log.warning(
-                "kafka_files: %d MiB to read; filters do not prune files in this session unless %s"
-                " is true",
+                "kafka_files: %d MiB to read, and no filter leaves anything out: those on topic,"
+                " partition, offset and time do if %s is true",
                 size >> 20,
                 PUSHDOWN,
             )
@@ -155,6 +156,23 @@ def _takes_filters() -> bool:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `kafka_files` known to a session, and let it hand filters on."""
+    """Make `kafka_files` known to a session, and let it hand filters on.
+
+    Where the settings name Delta's catalog and its jars are not there, no query at all would run:
+    such a session gets Spark's own.
+    """
     spark.dataSource.register(KafkaFiles)
     spark.conf.set(PUSHDOWN, "true")
+    catalog = spark.conf.get(_CATALOG, None) or ""
+    if catalog.startswith("org.apache.spark.sql.delta.") and not has_class(spark, catalog):
+        spark.conf.set(_CATALOG, "builtin")
+
+
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether Spark's JVM has it."""
+    from py4j.java_gateway import JavaClass
+
+    found: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask
+    for part in name.split("."):
+        found = getattr(found, part)
+    return isinstance(found, JavaClass)

@@ -93,17 +93,12 @@ def _behind(column: Column, skip: int) -> Column:
 def _ensure_avro() -> None:
     """Spark itself would say so only when the query is planned, and name no version."""
     import pyspark
-    from py4j.java_gateway import JavaClass
     from pyspark.sql import SparkSession
 
+    from pipelines.source import has_class
+
     spark = SparkSession.getActiveSession()
-    if spark is None:
-        return
-    jvm: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask
-    found = jvm
-    for name in _AVRO_CLASS.split("."):
-        found = getattr(found, name)
-    if not isinstance(found, JavaClass):
+    if spark is not None and not has_class(spark, _AVRO_CLASS):
         package = f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
         raise AvroUnavailableError(
             f"this Spark session has no Avro: in conf/spark-defaults.conf add {package} to the line"
