@@ -13,7 +13,6 @@
 Kafka's directory is what is told of; ours must be the same, byte for byte, after each pass.
 """
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -273,16 +272,6 @@ class Story:
             is_exact=self.is_exact,
             keys=keys,
         )
-
-    def copy(self) -> "Story":
-        """With a future of its own."""
-        twin = Story()
-        for name, value in vars(self).items():
-            setattr(twin, name, value.copy() if isinstance(value, dict | list) else value)
-        twin._producers = {
-            each: dataclasses.replace(state) for each, state in self._producers.items()
-        }
-        return twin
 
 
 def _left(directory: Path, case: Case) -> Left:
