@@ -1,6 +1,6 @@
 """make bench: ours against Apache Kafka's own classes.
 
-    python -m benchmarks [--megabytes 256] [--only TEXT] [--section NAME]… [--write]
+    python -m benchmarks [--megabytes N] [--only TEXT] [--section NAME]… [--write]
 
 `--write` puts the tables into docs/performance.md, each with machine and commit.
 """
@@ -13,23 +13,28 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from benchmarks import append, decode, dump, recovery, replay
+from benchmarks import append, clean, decode, dump, recovery, replay, spark
 from benchmarks.files import SHAPES, segment
 from tests.oracle import jars
 from tests.oracle.client import BENCHMARK_FLAGS, Oracle
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-SECTIONS = ("decode", "dump", "recovery", "replay", "append")
+SECTIONS = ("decode", "dump", "recovery", "replay", "append", "spark", "clean")
+_READ_SEGMENTS = {"decode", "dump", "recovery", "spark"}
+MEGABYTES = 256
+CLEAN_MEGABYTES = 1024
 
 
 def main() -> int:
     options = _parse()
+    megabytes = options.megabytes or MEGABYTES
     with Oracle(flags=BENCHMARK_FLAGS) as oracle:
         segments = []
-        for shape in SHAPES:
+        needs_segments = not options.section or _READ_SEGMENTS & set(options.section)
+        for shape in SHAPES if needs_segments else ():
             if options.only in str(shape):
                 _talk(f"file: {shape}")
-                segments.append(segment(oracle, shape, raw_bytes=options.megabytes << 20))
+                segments.append(segment(oracle, shape, raw_bytes=megabytes << 20))
         sections: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
             "decode": (
                 "Decode, warm process, checksums checked",
@@ -42,24 +47,37 @@ def main() -> int:
             ),
             "replay": (
                 "Replay of producers and transactions over headers",
-                lambda: replay.table(options.megabytes * 1024),
+                lambda: replay.table(megabytes * 1024),
             ),
             "append": (
                 "Append as a leader, every record checked, to disk",
-                lambda: append.table(options.megabytes),
+                lambda: append.table(megabytes),
+            ),
+            "clean": (
+                "Clean: one round, warm process, 128 MiB map",
+                lambda: clean.table(oracle, options.megabytes or CLEAN_MEGABYTES, options.only),
+            ),
+            "spark": (
+                "Spark on two threads: a directory, Parquet, a live broker",
+                lambda: spark.table(segments),
             ),
         }
         for name in options.section or sections:
             title, table = sections[name]
             lines = _shown([f"### {title}", "", *_told(name, table())])
             if options.write:
-                _write(name, [_setting(options.megabytes), "", *lines])
+                size = options.megabytes or (CLEAN_MEGABYTES if name == "clean" else MEGABYTES)
+                _write(name, [_setting(size), "", *lines])
     return 0
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=256, help="of each file, uncompressed")
+    parser.add_argument(
+        "--megabytes",
+        type=int,
+        help=f"of each file, uncompressed ({MEGABYTES}; to be cleaned: {CLEAN_MEGABYTES})",
+    )
     parser.add_argument("--only", default="", help="shapes whose name holds this")
     parser.add_argument(
         "--section", action="append", choices=SECTIONS, help="one part (may be repeated)"
