@@ -2,12 +2,14 @@
 
 import json
 import shutil
+from functools import partial
 
 import pytest
 
 from jobs import cli, offsets
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from tests import golden
+from tests.jobs.verbs import rows_of_verb, run_verb
 
 FIELDS = [
     "topic",
@@ -21,16 +23,8 @@ FIELDS = [
 ]
 
 
-def run(capsys, *arguments):
-    code = offsets.main([str(each) for each in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def rows(capsys, *arguments):
-    code, out, err = run(capsys, *arguments, "--format", "json")
-    assert code == CLEAN, err
-    return [json.loads(line) for line in out.splitlines()]
+run = partial(run_verb, offsets.main)
+rows = partial(rows_of_verb, offsets.main)
 
 
 @pytest.mark.parametrize("replay", [(), ("--replay",)], ids=["snapshots", "replay"])

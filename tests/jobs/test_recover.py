@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kafka_format.producer_snapshot import read_producer_snapshot
 from kafka_log.disk import overlay_files
 from tests import golden
 from tests.jobs.trees import tree
+from tests.jobs.verbs import rows_of_verb, run_verb
 from tests.kafka_log.test_recovery import segment
 from tests.unreadable import open_the_way, unreadable
 
@@ -30,16 +32,11 @@ def data(tmp_path):
     return log_dir.rename(tmp_path / "data")
 
 
-def run(capsys, *arguments):
-    code = recover.main([str(each) for each in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+run = partial(run_verb, recover.main)
 
 
 def rows(capsys, *arguments, expect=CLEAN):
-    code, out, err = run(capsys, *arguments, "--format", "json", "--now", NOW)
-    assert code == expect, err
-    return [json.loads(line) for line in out.splitlines()]
+    return rows_of_verb(recover.main, capsys, *arguments, "--now", NOW, expect=expect)
 
 
 def partition_row(found, name):

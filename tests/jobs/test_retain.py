@@ -2,11 +2,11 @@
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests import golden
 from tests.jobs.trees import tree
+from tests.jobs.verbs import rows_of_verb, run_verb
 from tests.kafka_log.disk.test_output import small_disk
 from tests.unreadable import open_the_way, unreadable
 
@@ -29,16 +30,8 @@ def data(tmp_path):
     return Path(shutil.copytree(log_dir, tmp_path / "data"))
 
 
-def run(capsys, *arguments):
-    code = retain.main([str(each) for each in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def rows(capsys, *arguments):
-    code, out, err = run(capsys, *arguments, "--format", "json")
-    assert code == CLEAN, err
-    return [json.loads(line) for line in out.splitlines()]
+run = partial(run_verb, retain.main)
+rows = partial(rows_of_verb, retain.main)
 
 
 def deleted(found, topic, partition=0):

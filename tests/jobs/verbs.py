@@ -1,0 +1,18 @@
+"""A verb in this process: what it says on both streams, and how it ends."""
+
+import json
+
+from jobs.options import CLEAN
+
+
+def run_verb(main, capsys, *arguments):
+    """Exit code, stdout, stderr."""
+    code = main([str(each) for each in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def rows_of_verb(main, capsys, *arguments, expect=CLEAN):
+    code, out, err = run_verb(main, capsys, *arguments, "--format", "json")
+    assert code == expect, err
+    return [json.loads(line) for line in out.splitlines()]
