@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -155,8 +156,8 @@ class CompactPartition:
         with opened_log(task, files) as loading:
             log = loading.log
             self._report(task, log, files.watch, is_checked=not was_checked)
-            if not was_checked and not self.skip_damaged:
-                self._ensure_sound(log, task)
+            if not was_checked and not self.skip_damaged and not self.is_large(task):
+                self._ensure_sound(log, task)  # of what is large, many tasks look at it
             before = log.size, log.segments.number_of_segments()
             compaction = self._compact(task, log, work)
             loading.close()
@@ -185,8 +186,9 @@ class CompactPartition:
     def _compact(self, task: PartitionTask, log: PartitionLog, work: Path | None) -> Compaction:
         if self.parallel is None or work is None or not self.is_large(task):
             return self.compact(task, log)
+        check = partial(self._ensure_sound, log, task)
         with self.parallel.runner() as runner:
-            make_cleaner = self.parallel.cleaner(self.settings, runner, work)
+            make_cleaner = self.parallel.cleaner(self.settings, runner, work, check)
             return self.compact(task, log, make_cleaner=make_cleaner)
 
     def compact(

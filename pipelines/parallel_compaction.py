@@ -68,9 +68,9 @@ class Parallel:
         return OnProcesses(available_processors(), on_progress)
 
     def cleaner(
-        self, settings: BrokerSettings, runner: Runner, work: Path
+        self, settings: BrokerSettings, runner: Runner, work: Path, check: Callable[[], None]
     ) -> Callable[[LogConfig, Clock, Removals], Cleaner]:
-        """For `compact_log`."""
+        """For `compact_log`. What is scanned is checked there; `check` says what is wrong."""
 
         def make(config: LogConfig, clock: Clock, removals: Removals) -> Cleaner:
             return ParallelCleaner(
@@ -88,6 +88,8 @@ class Parallel:
                 witness=removals,
                 witnesses=Removals,
                 on_seen=lambda each: removals.add(each.take()),
+                verify=True,
+                before_alone=check,
             )
 
         return make

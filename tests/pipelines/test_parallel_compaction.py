@@ -112,3 +112,20 @@ def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [
         {name: value for name, value in row.items() if not name.startswith(told)} for row in rows
     ]
+
+
+def test_damage_in_a_large_partition_is_told_as_in_a_small_one(oracle, tmp_path, capsys):
+    plan = LogPlan(seed=5, batches=40, config={"segment.bytes": 2500})
+    oracle.build_log(tmp_path / "data" / "t-0", plan)
+    log = min((tmp_path / "data" / "t-0").glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+    told = []
+    for more in ((), ("--parallel-above", "0", *SMALL)):
+        output = ("--output", str(tmp_path / "out"), "--set", "cleanup.policy=compact", *more)
+        assert cli.main(["compact", str(tmp_path / "data"), "--now", str(START), *output]) == 3
+        told.append(capsys.readouterr().err)
+    assert told[0] == told[1]
+    assert log.name in told[0]
+    assert not (tmp_path / "out").exists()

@@ -183,6 +183,8 @@ class ParallelCleaner(Cleaner):
     `task_memory` is about what one task may take; `parallel_above` the bytes up to which a log is
     cleaned here, at once. `witnesses` makes a witness for each group, where it is rewritten, and
     `on_seen` gets them back, in the order of the log. `witness` is for other rounds.
+    With `verify` a batch whose checksum is wrong is a reason not to be parallel; `before_alone` is
+    called before a round that turned out not to be.
     """
 
     def __init__(
@@ -203,6 +205,8 @@ class ParallelCleaner(Cleaner):
         witness: Witness | None = None,
         witnesses: Callable[[], Witness] | None = None,
         on_seen: Callable[[Any], None] | None = None,
+        verify: bool = False,
+        before_alone: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(
             config,
@@ -224,6 +228,8 @@ class ParallelCleaner(Cleaner):
         self._sizes = Sizes(io_buffer_size, message_max_bytes, threads)
         self._witnesses = witnesses
         self._on_seen = on_seen
+        self._verify = verify
+        self._before_alone = before_alone
         drawn = os.urandom(16)
         self._hash_secret = (
             int.from_bytes(drawn[:8], "little", signed=True),
@@ -241,6 +247,8 @@ class ParallelCleaner(Cleaner):
                 rewritten = self._rewrite(cleanable, work)
             except (LogError, FormatError) as error:
                 self.why_not = str(error)
+                if self._before_alone is not None:
+                    self._before_alone()
                 return super().do_clean(cleanable)
             return self._swap(cleanable, rewritten, work)
         finally:
@@ -296,7 +304,7 @@ class ParallelCleaner(Cleaner):
         rows = min(span, sum(part.end - part.start for part in parts) // 16)
         memory = rows * ROW_BYTES * _ROW_MEMORY
         ranges = max(self._runner.parallelism, -(-memory // self._task_memory))
-        rules = Rules(plan.start, self._hash_secret, ranges, plan.work)
+        rules = Rules(plan.start, self._hash_secret, ranges, plan.work, self._verify)
         tasks = [
             ScanTask(part, rules, state)
             for part, state in zip(parts, self._states(plan, parts), strict=True)

@@ -48,6 +48,8 @@ class Rules(NamedTuple):
     """Into how many the hashes are divided."""
     work: str
     """A directory that all tasks see, of this round alone."""
+    verify: bool = False
+    """Whether checksums are looked at, which Kafka's cleaner does not."""
 
 
 def split(

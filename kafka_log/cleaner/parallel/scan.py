@@ -109,7 +109,7 @@ def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
             path=part.path,
             start=part.start,
             end=part.end,
-            verify=False,
+            verify=task.rules.verify,
             piece_rows=_INT32_MAX,
         )
         scan = _Scan(
