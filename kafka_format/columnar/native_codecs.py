@@ -2,6 +2,7 @@
 
     copy_range      memcpy
     word            eight bytes, little-endian, wherever they lie
+    fetch           a hint to the processor
     lz4_pack        LZ4_compress_default of the lz4 package: the bytes that lz4-java writes
     zstd_pack       one frame as Kafka's stream ends it, by a context that is used again
     zstd_unpack     one frame
@@ -33,6 +34,7 @@ _per_thread = threading.local()
 # What the functions below call: they run compiled only, with these bound.
 c_memcpy: Any = None
 c_load: Any = None
+c_prefetch: Any = None
 c_lz4: Any = None
 c_zstd_stream: Any = None
 c_zstd_decompress: Any = None
@@ -61,6 +63,14 @@ def word(data: Any, at: int) -> int:
 
 def _word(data: Any, at: int) -> int:  # pragma: no cover  # runs compiled
     return c_load(data.ctypes.data + at)  # type: ignore[no-any-return]
+
+
+def fetch(data: Any, at: int) -> None:
+    """Have what lies there at hand soon; changes nothing."""
+
+
+def _fetch(data: Any, at: int) -> None:  # pragma: no cover  # runs compiled
+    c_prefetch(data.ctypes.data + at)
 
 
 def _lz4_pack(data: Any, start: int, end: int, out: Any, at: int, room: int) -> int:
@@ -141,6 +151,7 @@ def linked() -> dict[str, Any]:
     found = {
         "copy_range": _compile(_copy_range, {"c_memcpy": _external("memcpy", _MEMCPY)}, "memcpy"),
         "word": _compile(_word, {"c_load": _load_intrinsic()}, "load"),
+        "fetch": _compile(_fetch, {"c_prefetch": _prefetch_intrinsic()}, "fetch"),
         "zstd_unpack": _compile(_no_zstd, {}, "none"),
     }
     if _can_link("lz4.block._block", "LZ4_compress_default"):
@@ -246,6 +257,28 @@ def _load_intrinsic() -> Any:
         return types.int64(address), generate
 
     return load
+
+
+def _prefetch_intrinsic() -> Any:
+    from llvmlite import ir
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def prefetch(_: Any, address: Any) -> Any:
+        def generate(_: Any, builder: Any, __: Any, arguments: Any) -> Any:
+            number = ir.IntType(32)
+            pointer = ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+            get: Any = cgutils.get_or_insert_function
+            function = get(builder.module, kind, "llvm.prefetch.p0")
+            place = builder.inttoptr(arguments[0], pointer)
+            builder.call(function, [place, number(0), number(3), number(1)])
+            return arguments[0]
+
+        return types.int64(address), generate
+
+    return prefetch
 
 
 def _compile(function: Any, names: dict[str, Any], symbol: str) -> Any:

@@ -26,7 +26,7 @@ from kafka_log.cleaner.columnar import BlockWriter, KeyTable, map_piece
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import BlockBuffer, ReadBuffer
+from kafka_log.cleaner.read_buffer import BLOCK_BYTES, BlockBuffer, ReadBuffer
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -256,7 +256,9 @@ class Cleaner:
     def _records(self) -> RecordScan:
         """Whose memory is used again by every block."""
         if self._scan is None:
-            self._scan = RecordScan(b"", verify=False, piece_rows=_ALL_ROWS, compiled=True)
+            self._scan = RecordScan(
+                b"", verify=False, arena_bytes=BLOCK_BYTES, piece_rows=_ALL_ROWS, compiled=True
+            )
         return self._scan
 
     def _read_block(self, segment: LogSegment, position: int) -> Block | None:

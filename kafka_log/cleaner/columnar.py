@@ -363,8 +363,9 @@ class BlockWriter:
         """Where more was written than a chunk holds, Kafka reads the next one behind that."""
         state, block = self._state, self._block
         done = int(state[w.CHUNK])
-        table = block.batches.table[:, batch:]
-        ends, _ = chunk_ends(table, int(block.batches.position[batch]), self._capacity)
+        table = np.ascontiguousarray(block.batches.table[:, batch:])
+        start = int(block.batches.position[batch])
+        ends, _ = chunk_ends(table, table.shape[1], start, self._capacity)
         rest = _chunks(np.array([batch, *(batch + end for end in ends), len(block.batches)]))
         self._chunks = np.concatenate([self._chunks[:, :done], rest], axis=1)
         self._kernels.end_chunks(state, self._chunks, batch, self._to)

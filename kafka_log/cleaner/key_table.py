@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import mmap
 import os
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,25 @@ if TYPE_CHECKING:
 _INT32_MAX = 2**31 - 1
 _FIRST_SLOTS = 1 << 12
 _SLOT = 3  # numbers: two of the hash, and the offset
+_LARGE = 8 * 1024 * 1024
+
+
+def _new_table(slots: int) -> Int64s:
+    """Of zeros, which take no memory before they are written to; in pages as large as can be had.
+
+    Every key is a jump to another page, and the processor remembers where few of them lie.
+    """
+    size = slots * _SLOT * 8
+    if size < _LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return np.zeros((slots, _SLOT), np.int64)
+    memory = mmap.mmap(-1, size)
+    with contextlib.suppress(OSError):  # it is only advice
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.int64).reshape(slots, _SLOT)
+
+
+def _slots_for(keys: int) -> int:
+    return 1 << (keys * 4 // 3).bit_length()
 
 
 class KeyTable:
@@ -42,7 +63,7 @@ class KeyTable:
             int.from_bytes(drawn[8:16], "little", signed=True),
         )
         self._kernels = map_kernels.load(compiled=True)
-        self._table = np.zeros((_FIRST_SLOTS, _SLOT), np.int64)
+        self._table = _new_table(_FIRST_SLOTS)
         self._hashes = Scratch(np.int64)
         self._latest = Scratch(np.int64)
 
@@ -52,10 +73,9 @@ class KeyTable:
     def _make_room(self, keys: int) -> None:
         """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
         most = min(self.size + keys, self.max_desired_size)
-        wanted = 1 << (most * 4 // 3).bit_length()
-        if wanted > len(self._table):
-            # Of zeros, which take no memory before they are written to.
-            larger = np.zeros((wanted, _SLOT), np.int64)
+        if _slots_for(most) > len(self._table):
+            wanted = min(4 * _slots_for(most), _slots_for(self.max_desired_size))
+            larger = _new_table(wanted)
             self._kernels.move_keys(self._table, larger)
             self._table = larger
 
@@ -69,7 +89,7 @@ class KeyTable:
 
     def clear(self) -> None:
         if self.size:
-            self._table = np.zeros((_FIRST_SLOTS, _SLOT), np.int64)
+            self._table = _new_table(_FIRST_SLOTS)
         self.size = 0
         self.latest_offset = NOT_FOUND
 

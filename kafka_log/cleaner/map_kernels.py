@@ -18,14 +18,19 @@ from kafka_format.columnar.kernels import (
     KEY_LENGTH,
     KEY_POSITION,
     OFFSET,
+    POSITION,
+    SIZE_IN_BYTES,
     VALUE_LENGTH,
     byte,
     wrap,
 )
-from kafka_format.columnar.native_codecs import word
+from kafka_format.columnar.native_codecs import fetch, word
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
+
+_AHEAD = 12  # rows: about as long as memory takes
+_SLOT_BYTES = 24
 
 kernel = Kernels()
 
@@ -35,7 +40,9 @@ def load(*, compiled: bool) -> SimpleNamespace:
     if not compiled:
         return kernel.plain()
     loaded = k.load(compiled=True)
-    names = {"byte": loaded.byte, "wrap": loaded.wrap, "word": native_codecs.linked()["word"]}
+    linked = native_codecs.linked()
+    names = {"byte": loaded.byte, "wrap": loaded.wrap}
+    names |= {"word": linked["word"], "fetch": linked["fetch"]}
     return kernel.compiled(globals() | names)
 
 
@@ -97,14 +104,42 @@ def siphash(data: Any, at: int, length: int, key0: int, key1: int) -> tuple[int,
 
 
 @kernel
+def cut_chunks(table: Any, count: int, base: int, capacity: int, ends: Any) -> tuple[int, bool]:
+    """How many batches lie before the end of each chunk that another follows, into `ends`.
+
+    How many such chunks there are, and whether a batch that is larger than one comes next.
+    """
+    chunks = 0
+    start = 0
+    for batch in range(count):
+        at = table[POSITION, batch] - base
+        end = at + table[SIZE_IN_BYTES, batch]
+        if end > start + capacity and at > start:
+            ends[chunks] = batch
+            chunks += 1
+            start = at
+        if end > start + capacity:
+            return chunks, True
+    return chunks, False
+
+
+@kernel
 def hash_rows(data: Any, longs: Any, ints: Any, key0: int, key1: int, hashes: Any) -> None:
     """The hash of every key. Apart from the search: so its misses of the cache overlap."""
-    for row in range(hashes.shape[0]):
+    rows = hashes.shape[0]
+    for row in range(rows):
+        fetch(data, longs[KEY_POSITION, min(row + _AHEAD, rows - 1)])
         length = ints[KEY_LENGTH, row] + 0
         if length >= 0:
             low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
             hashes[row, 0] = low
             hashes[row, 1] = high
+
+
+@kernel
+def fetch_slot(table: Any, low: int) -> None:
+    """Where a key is likely to be: it is asked for soon."""
+    fetch(table, (low & (table.shape[0] - 1)) * _SLOT_BYTES)
 
 
 @kernel
@@ -120,7 +155,9 @@ def find_slot(table: Any, low: int, high: int) -> int:
 @kernel
 def move_keys(table: Any, larger: Any) -> None:
     """All keys into a larger table, which is empty."""
+    last = table.shape[0] - 1
     for slot in range(table.shape[0]):
+        fetch_slot(larger, table[min(slot + _AHEAD, last), 0])
         if table[slot, 2] != 0:
             new = find_slot(larger, table[slot, 0], table[slot, 1])
             larger[new, 0] = table[slot, 0]
@@ -145,12 +182,14 @@ def put_rows(
     Returns (batch, row) where it was full, the size, and the last offset put of that batch or -1.
     """
     batches = edges.shape[0] - 1
+    last_row = hashes.shape[0] - 1
     latest = -1
     for batch in range(batches):
         latest = -1
         if is_left_out[batch] != 0:
             continue
         for row in range(edges[batch], edges[batch + 1]):
+            fetch_slot(table, hashes[min(row + _AHEAD, last_row), 0])
             offset = longs[OFFSET, row]
             if ints[KEY_LENGTH, row] < 0 or offset < start:
                 continue
@@ -169,7 +208,9 @@ def put_rows(
 @kernel
 def find_rows(ints: Any, hashes: Any, table: Any, latest_of: Any) -> None:
     """For each row the latest offset of its key, or -1."""
+    last_row = latest_of.shape[0] - 1
     for row in range(latest_of.shape[0]):
+        fetch_slot(table, hashes[min(row + _AHEAD, last_row), 0])
         latest_of[row] = -1
         if ints[KEY_LENGTH, row] >= 0:
             slot = find_slot(table, hashes[row, 0], hashes[row, 1])

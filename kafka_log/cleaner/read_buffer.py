@@ -20,6 +20,7 @@ from kafka_format.columnar.headers import BatchColumns
 from kafka_format.columnar.window import readonly
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
+from kafka_log.cleaner import map_kernels
 from kafka_log.cleaner.errors import UncleanableError
 from kafka_log.cleaner.pieces import Block
 from kafka_log.file_records import LOG_OVERHEAD, UP_TO_MAGIC
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_log.file_records import FileRecords
 
-BLOCK_BYTES = 2 * 1024 * 1024
+BLOCK_BYTES = 8 * 1024 * 1024
 _BLOCK_ROWS = 32 * 1024
 
 _PREFIX = struct.Struct(
@@ -81,7 +82,7 @@ class BlockBuffer:
         count, _, why = self._kernels.read_headers(
             data, position, 0, filled, filled, self._table, 0
         )
-        ends, is_closed = chunk_ends(self._table[:, :count], position, capacity)
+        ends, is_closed = chunk_ends(self._table, int(count), position, capacity)
         is_sound = why not in {k.TABLE_FULL, k.CORRUPT_BATCH}
         start = int(self._table[k.POSITION, ends[-1]]) - position if ends and not is_closed else 0
         is_last = position + filled >= log.size or filled - start >= capacity
@@ -97,24 +98,17 @@ class BlockBuffer:
         )
 
 
-def chunk_ends(table: npt.NDArray[np.int64], base: int, capacity: int) -> tuple[list[int], bool]:
+def chunk_ends(
+    table: npt.NDArray[np.int64], count: int, base: int, capacity: int
+) -> tuple[list[int], bool]:
     """How many batches lie before the end of each chunk that another follows.
 
     And whether a batch that is larger than a chunk comes next.
     """
-    starts = table[k.POSITION] - base
-    ends_at = starts + table[k.SIZE_IN_BYTES]
-    ends: list[int] = []
-    first = 0
-    while first < len(starts):
-        last = int(np.searchsorted(ends_at, starts[first] + capacity, side="right"))
-        if last == first:
-            return ends, True
-        if last == len(starts):
-            break
-        ends.append(last)
-        first = last
-    return ends, False
+    ends = np.empty(count, np.int64)
+    cut = map_kernels.load(compiled=True).cut_chunks
+    chunks, is_closed = cut(table, count, base, capacity, ends)
+    return ends[:chunks].tolist(), bool(is_closed)
 
 
 class ReadBuffer:
