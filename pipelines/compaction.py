@@ -33,6 +33,7 @@ from kafka_log.names import (
     parse_file_name,
 )
 from kafka_log.resync import find_batch
+from pipelines.partition_tasks import is_full_disk
 from pipelines.progress import report
 from pipelines.recovery import lost_bytes
 
@@ -121,7 +122,14 @@ class CompactPartition:
             yield ScratchFiles(task.path, clock)  # nobody reads again what is written
             return
         with tempfile.TemporaryDirectory(prefix="kafka-forensics-") as scratch:
-            yield ScratchFiles(task.path, clock, scratch=scratch)
+            try:
+                yield ScratchFiles(task.path, clock, scratch=scratch)
+            except OSError as error:
+                if not is_full_disk(error):
+                    raise
+                # Told beside the partition's path, which is on another disk: that one is not full.
+                where = f"{error.strerror} in {tempfile.gettempdir()}, for what a pass leaves"
+                raise OSError(error.errno, where) from error
 
     def _in_place(self, task: PartitionTask) -> Iterator[Row]:
         """By way of `.cleaned`, `.swap` and `.deleted`. What can go wrong is looked at before."""

@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import uuid
 from pathlib import Path
 
@@ -730,6 +731,19 @@ def test_a_disk_that_is_too_small_is_left_empty(capsys, log_dir, tmp_path):
         assert "No space left on device where the copy is written" in err
         assert list((tmp_path / "disk").iterdir()) == []
     assert tree(log_dir) == before
+
+
+def test_a_dry_run_of_several_passes_tells_which_disk_is_full(
+    capsys, log_dir, tmp_path, monkeypatch
+):
+    with small_disk(tmp_path / "disk", "8k"):
+        (tmp_path / "disk" / "filler").write_bytes(bytes(8192))
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "disk"))
+        code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--passes", 2)
+        monkeypatch.undo()
+        assert code == COULD_NOT_RUN
+        assert f"No space left on device in {tmp_path / 'disk'}, for what a pass leaves" in err
+        assert [each.name for each in (tmp_path / "disk").iterdir()] == ["filler"]
 
 
 def test_a_full_disk_in_place_leaves_a_log_that_loads(capsys, tmp_path, oracle):
