@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 
+import pipelines.export as exporting
 from jobs import cli, export
-from jobs.options import CLEAN, COULD_NOT_RUN, USAGE
-from pipelines.export import DeltaUnavailableError, ensure_delta, is_known
+from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from pipelines.export import DeltaUnavailableError, ensure_delta, export_schema, is_known
 from pipelines.manifest import InputFile, changed, with_digests
-from pipelines.schema import COLUMNS
+from pipelines.schema import COLUMNS, WHAT_IF, column_names
 from pipelines.storage import Storage
 from tests import golden
 from tests.oracle.test_availability import NO_NETWORK
+from tests.pipelines.readers import read
 
 ROOT = Path(__file__).parents[2]
 PACK = "unclean-4.3.1"
@@ -109,6 +111,75 @@ def test_a_second_export_to_parquet_adds_only_what_is_new(spark, capsys, data, t
     assert second == {"records": len(received()) - len(before), "log_dirs": 1}  # it has grown
     rows = spark.read.parquet(str(lake / "records")).select("offset", "topic").collect()
     assert sorted(rows) == [(offset, "transactions") for offset in received()]
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_all_tables_are_exported_and_again_nothing(request, capsys, tmp_path, form):
+    spark = request.getfixturevalue("delta_spark" if form == "delta" else "spark")
+    (groups,) = golden.log_dirs(golden.shared("groups-4.3.1"))
+    lake = tmp_path / "lake"
+    arguments = [groups, "--output", lake, "--format", form, "--now", FIRST]
+    code, added, err = run(capsys, *arguments)
+    assert code == CLEAN, err
+    there = {table: len(read(groups, table)) for table in COLUMNS if table not in WHAT_IF}
+    assert added == there
+    assert [table for table, rows in there.items() if not rows] == ["findings"]
+    for table in ("findings", "log_dirs", "cluster_metadata"):
+        found = spark.read.format(form).load(str(lake / table))
+        assert sorted(found.columns) == sorted([*column_names(table), "exported_at"])
+        assert found.count() == there[table]
+    code, added, err = run(capsys, *arguments, "--now", SECOND)
+    assert code == CLEAN, err
+    assert added == dict.fromkeys(there, 0)
+
+
+def test_tables_without_rows_are_tables_all_the_same(delta_spark, capsys, data, tmp_path):
+    where = [data, "--topic", "no-such-topic", "--table", "records", "--table", "batches"]
+    for form in ("delta", "parquet"):
+        lake = tmp_path / form
+        for now in (FIRST, SECOND):
+            code, added, err = run(capsys, *where, "--output", lake, "--format", form, "--now", now)
+            assert (code, added) == (CLEAN, {"records": 0, "batches": 0}), err
+        schema = export_schema("records")
+        reader = delta_spark.read.schema(schema) if form == "parquet" else delta_spark.read
+        assert reader.format(form).load(str(lake / "records")).count() == 0
+
+
+def test_a_file_that_is_written_to_meanwhile_is_told(spark, capsys, data, tmp_path, monkeypatch):
+    log = data / "transactions-0" / "00000000000000000000.log"
+
+    def grow_meanwhile(*arguments, **options):
+        def append(written):
+            with log.open("ab") as file:
+                file.write(bytes(7))
+
+        return exporting.export(*arguments, **options, on_written=append)
+
+    monkeypatch.setattr("pipelines.export.export", grow_meanwhile)
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "leader_epochs"]
+    code, added, err = run(capsys, *where, "--now", FIRST, "--quiet")
+    assert (code, added) == (FINDINGS, {"leader_epochs": 1})
+    assert err == f"{log}: changed while it was read\n"
+    (place,) = (tmp_path / "lake" / "manifests").iterdir()
+    assert json.loads(place.read_text())["changed_while_exported"] == [str(log)]
+
+
+def test_a_file_that_cannot_be_read_makes_the_export_incomplete(
+    spark, capsys, data, tmp_path, monkeypatch
+):
+    bad = data / "transactions-0" / "leader-epoch-checkpoint"
+    opened = Storage.open
+
+    def refuse(storage, path):
+        if path == str(bad):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(storage, path)
+
+    monkeypatch.setattr(Storage, "open", refuse)
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "leader_epochs"]
+    code, _, err = run(capsys, *where, "--now", FIRST, "--quiet")
+    assert code == COULD_NOT_RUN
+    assert err.splitlines() == [f"{bad}: {bad}: Permission denied"]
 
 
 def test_the_manifest_has_the_sum_of_every_file(spark, capsys, data, tmp_path):

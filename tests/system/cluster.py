@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -54,14 +55,18 @@ class Cluster:
         self.close()
 
     def submit(
-        self, job: str, *arguments: object, cores: int = 2
+        self,
+        job: str,
+        *arguments: object,
+        cores: int = 2,
+        conf: Mapping[str, object] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """As a user does it, in a directory that has nothing to do with the project.
 
         Each worker has one core, so `cores` is on how many of them it runs.
         """
         settings = {
-            "spark.jars.packages": "",  # Delta would be downloaded: these jobs do not write it
+            "spark.jars.packages": "",  # Delta would be downloaded
             "spark.pyspark.python": self.python,
             "spark.cores.max": cores,
             "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # all of them get something to do
@@ -73,7 +78,7 @@ class Cluster:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.ui.enabled": "false",
-        }
+        } | dict(conf or {})
         options = [part for pair in settings.items() for part in ("--conf", "{}={}".format(*pair))]
         command = [SPARK_HOME / "bin" / "spark-submit", "--master", self.url]
         command += ["--properties-file", ROOT / "conf" / "spark-defaults.conf"]
@@ -86,7 +91,7 @@ class Cluster:
             capture_output=True,
             text=True,
             check=False,
-            timeout=180,
+            timeout=900,  # a machine may be busy
         )
 
     def close(self) -> None:

@@ -5,10 +5,15 @@ import json
 import re
 import subprocess
 
+import pytest
+from pyarrow.dataset import dataset
+
 from jobs import cli
 from tests import golden
+from tests.oracle import jars
 from tests.system.cluster import Cluster
 
+PACK = "unclean-4.3.1"
 NOW = 1_794_820_000_000
 
 
@@ -20,8 +25,15 @@ def tree(directory):
     }
 
 
-def test_jobs_submitted_to_two_workers_do_as_in_this_process(tmp_path, capsys):
-    data = golden.unpack("unclean-4.3.1", tmp_path) / "data"
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    with Cluster(tmp_path_factory.mktemp("cluster")) as running:
+        assert_knows_nothing_of_us(running)
+        yield running
+
+
+def test_jobs_submitted_to_two_workers_do_as_in_this_process(cluster, tmp_path, capsys):
+    data = golden.unpack(PACK, tmp_path) / "data"
     torn = max((data / "codecs.java-0").glob("*.log"))
     torn.write_bytes(torn.read_bytes()[:-7])  # recover has something to cut, and ends with 1
     before = tree(data)
@@ -31,21 +43,52 @@ def test_jobs_submitted_to_two_workers_do_as_in_this_process(tmp_path, capsys):
     recovers = [
         ("recover", [*now, "--clean-shutdown", "no", "--output", str(out)]) for out in (here, there)
     ]
-    with Cluster(tmp_path) as cluster:
-        assert_knows_nothing_of_us(cluster)
-        for (verb, ours), (_, theirs) in ((offsets, offsets), (files, files), recovers):
-            words = [str(data), "--format", "json"]
-            code = cli.main([verb, *words, *ours, "--engine", "local"])
-            expected = rows(capsys.readouterr().out)
-            cores = 2 if verb == "recover" else 1  # starting executors is what takes the time
-            done = cluster.submit(f"jobs/{verb}.py", *words, *theirs, cores=cores)
-            assert done.returncode == code == (1 if verb == "recover" else 0), done.stderr
-            assert rows(done.stdout) == expected
-            assert len(executors(done.stderr)) == cores
-            assert len(expected) > 20
+    for (verb, ours), (_, theirs) in ((offsets, offsets), (files, files), recovers):
+        words = [str(data), "--format", "json"]
+        code = cli.main([verb, *words, *ours, "--engine", "local"])
+        expected = rows(capsys.readouterr().out)
+        cores = 2 if verb == "recover" else 1  # starting executors is what takes the time
+        done = cluster.submit(f"jobs/{verb}.py", *words, *theirs, cores=cores)
+        assert done.returncode == code == (1 if verb == "recover" else 0), done.stderr
+        assert rows(done.stdout) == expected
+        assert len(executors(done.stderr)) == cores
+        assert len(expected) > 20
     assert tree(there) == tree(here)
     assert tree(data) == before
     assert sorted(each.name for each in tmp_path.iterdir() if "attempt" in each.name) == []
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_export_submitted_to_the_cluster_writes_what_a_consumer_received(cluster, tmp_path, form):
+    conf = {}
+    if form == "delta":
+        try:
+            found = sorted(jars.libs(jars.SPARK).glob("*.jar"))
+        except jars.JarsUnavailableError as problem:
+            pytest.skip(f"no Delta: {problem}")
+        conf["spark.jars"] = ",".join(map(str, found))
+    root = golden.shared(PACK)
+    before = tree(root)
+    words = ["--topic", "transactions", "--table", "records", "--table", "log_dirs"]
+    words += ["--isolation-level", "read_committed", "--format", form, "--output", tmp_path]
+    done = cluster.submit("jobs/export.py", root, *words, cores=1, conf=conf)
+    assert done.returncode == 0, done.stdout + done.stderr
+    received = sorted(
+        (row["partition"], row["offset"])
+        for row in golden.expected(PACK)
+        if (row["topic"], row["isolation"]) == ("transactions", "read_committed")
+        and "offset" in row
+    )
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [
+        ["TABLE", "ROWS"],
+        ["records", str(len(received))],
+        ["log_dirs", "1"],
+    ]
+    written = dataset(tmp_path / "records", format="parquet", exclude_invalid_files=True)
+    rows = written.to_table(columns=["partition", "offset"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == received
+    assert len([*(tmp_path / "manifests").iterdir()]) == 1
+    assert tree(root) == before
 
 
 def rows(text):
