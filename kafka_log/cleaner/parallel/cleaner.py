@@ -290,6 +290,8 @@ class ParallelCleaner(Cleaner):
         wanted = _MAPS_AHEAD * self.offset_map.max_desired_size
         while True:
             count = sum(each.base_offset - plan.start < wanted for each in plan.dirty)
+            if 2 * count > len(plan.dirty):
+                count = len(plan.dirty)  # little more, and it is never scanned again
             mapped = self._map_some(plan, plan.dirty[:count])
             if mapped is not None:
                 return mapped
