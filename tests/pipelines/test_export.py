@@ -148,12 +148,14 @@ def test_tables_without_rows_are_tables_all_the_same(delta_spark, capsys, data, 
 def test_a_file_that_is_written_to_meanwhile_is_told(spark, capsys, data, tmp_path, monkeypatch):
     log = data / "transactions-0" / "00000000000000000000.log"
 
+    original = exporting.export
+
     def grow_meanwhile(*arguments, **options):
         def append(written):
             with log.open("ab") as file:
                 file.write(bytes(7))
 
-        return exporting.export(*arguments, **options, on_written=append)
+        return original(*arguments, **options, on_written=append)
 
     monkeypatch.setattr("pipelines.export.export", grow_meanwhile)
     where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "leader_epochs"]
