@@ -13,13 +13,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from benchmarks import append, clean, decode, dump, recovery, replay, spark
+from benchmarks import append, clean, clean_scale, decode, dump, recovery, replay, spark
 from benchmarks.files import SHAPES, segment
 from tests.oracle import jars
 from tests.oracle.client import BENCHMARK_FLAGS, Oracle
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-SECTIONS = ("decode", "dump", "recovery", "replay", "append", "spark", "clean")
+SECTIONS = ("decode", "dump", "recovery", "replay", "append", "spark", "clean", "clean_scale")
 _READ_SEGMENTS = {"decode", "dump", "recovery", "spark"}
 MEGABYTES = 256
 CLEAN_MEGABYTES = 1024
@@ -56,6 +56,10 @@ def main() -> int:
             "clean": (
                 "Clean: one round, warm process, 128 MiB map",
                 lambda: clean.table(oracle, options.megabytes or CLEAN_MEGABYTES, options.only),
+            ),
+            "clean_scale": (
+                "Clean: many partitions, Spark, one partition by many tasks; whole commands",
+                lambda: clean_scale.table(megabytes // 16, megabytes * 2, options.only),
             ),
             "spark": (
                 "Spark on two threads: a directory, Parquet, a live broker",
