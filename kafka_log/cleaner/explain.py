@@ -526,7 +526,7 @@ def explain(
         is_dirty = chosen.first_dirty_offset < chosen.first_uncleanable_offset
         if is_dirty and only_when_due and not chosen.is_eligible:
             is_dirty, unjudged = False, Rule.NOT_DUE
-        if len(done) == rounds or (done and not is_dirty):
+        if done and not is_dirty:
             break
         explainer.begin(cleaner, chosen, now_ms)
         if not is_dirty:
@@ -535,6 +535,8 @@ def explain(
         explainer.finish()
         last_clean_offset = end_offset = done[-1].next_dirty_offset
         unjudged = Rule.NOT_REACHED
+        if len(done) == rounds:
+            break  # before the log is looked at: a dry run does not keep what a round wrote
     for segment in log.log_segments:
         if segment.base_offset >= end_offset:
             explainer.add_rest(segment, _held(chosen, segment, unjudged, now_ms))

@@ -80,6 +80,11 @@ class BrokerSettings:
             raise TooSmallMapError(
                 f"log.cleaner.threads={self.threads}: nobody would clean, expected 1 or more"
             )
+        if not 0 < self.load_factor <= 1:  # above 1 Kafka's map fails once it has no slot left
+            raise TooSmallMapError(
+                f"log.cleaner.io.buffer.load.factor={self.load_factor:g}: expected more than 0, at"
+                " most 1"
+            )
         memory = self.dedupe_buffer_size // self.threads
         if memory // _BYTES_A_KEY * self.load_factor <= 1:
             raise TooSmallMapError(
@@ -172,11 +177,13 @@ def compact_log(
     position = checkpoint if first_dirty_offset is None else first_dirty_offset
     done = Compaction(outlook=outlook(log, position, clock()), checkpoint=checkpoint)
     while True:
+        offsets = cleanable_offsets(log, position, clock())
+        if offsets.force_update_checkpoint:
+            done.checkpoint = position = offsets.first_dirty_offset  # even if nothing follows
+        if passes is not None and len(done.rounds) >= passes:
+            break  # before the log is looked at: a dry run does not keep what a round wrote
         seen = outlook(log, position, clock())
-        if seen.checkpoint_was_invalid:
-            done.checkpoint = position = seen.first_dirty_offset  # written even if nothing follows
-        is_wanted = passes is None or len(done.rounds) < passes
-        if not is_wanted or not seen.cleanable_bytes or (only_when_due and not seen.is_due):
+        if not seen.cleanable_bytes or (only_when_due and not seen.is_due):
             break
         chosen = select(log, position, clock())
         try:

@@ -413,12 +413,21 @@ def test_one_pass_ends_where_the_map_is_full_and_says_so(capsys, log_dir):
     assert "the map was full: still dirty from 2 on (--passes until-clean)" in err
 
 
+@pytest.mark.parametrize("told", [[], ["--explain-key", "key-0"]])
+def test_a_dry_run_may_end_in_the_middle_of_a_segment(capsys, log_dir, told):
+    found = rows(capsys, log_dir, COMPACT, "--now", NOW, "--dedupe-buffer-size", 50, *told)
+    assert [row["next_dirty_offset"] for row in of_kind(found, "round")] == ([] if told else [1])
+    rules = [row["rule"] for row in of_kind(found, "record")]
+    assert rules == (["latest", "not_reached", "not_reached", "not_reached"] if told else [])
+
+
 @pytest.mark.parametrize(
     "option",
     [
         "--dedupe-buffer-size=24",
         "--set=log.cleaner.dedupe.buffer.size=47",
         "--set=log.cleaner.io.buffer.load.factor=0",
+        "--set=log.cleaner.io.buffer.load.factor=1e30",
         "--set=log.cleaner.threads=0",
         "--set=log.cleaner.io.buffer.size=1",
     ],
