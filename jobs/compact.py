@@ -171,11 +171,10 @@ def _work(arguments: argparse.Namespace) -> int:
         is_large=compact.is_large,
     )
     done = rewrite.run(arguments, found)
-    _show(done.rows, arguments)
+    _show(done, arguments)
     if not arguments.quiet and done.error is None:
         _talk(done, found.tasks, arguments)
-    has_findings = any(row["kind"] == "finding" for row in done.rows)
-    return done.exit_code or (options.FINDINGS if has_findings else options.CLEAN)
+    return done.exit_code
 
 
 def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
@@ -221,7 +220,8 @@ def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> Broke
 # --------------------------------------------------------------------------------------- rows
 
 
-def _show(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
+def _show(done: Done, arguments: argparse.Namespace) -> None:
+    rows = done.rows
     if arguments.format == "json":
         for row in rows:
             print(json_line(row))
@@ -234,9 +234,7 @@ def _show(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
     if cells:
         for line in table(_COLUMNS, cells, right=_NUMBERS):
             print(line)
-    for row in rows:
-        if row["kind"] == "finding":
-            rewriting.tell(_finding(row))
+    rewriting.tell_findings(done.findings)
 
 
 def _cells(row: Row) -> list[object] | None:
@@ -275,15 +273,6 @@ def _removed(row: Row) -> str | None:
 
 def _due(row: Row) -> str:
     return f"{'yes' if row['is_due'] else 'no'}: {row['due_reason']}, held by {row['held_by']}"
-
-
-def _finding(row: Row) -> str:
-    last = "the end" if row["next_offset"] is None else f"offset {row['next_offset']}"
-    return (
-        f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
-        f" {row['expected']}; left out: {row['size_in_bytes']} bytes, from offset"
-        f" {row['first_offset']} up to {last}"
-    )
 
 
 # --------------------------------------------------------------------------------------- talk

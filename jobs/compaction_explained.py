@@ -119,9 +119,9 @@ def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartit
             if arguments.explain_format == "delta":
                 _to_delta(directory, arguments.explain)
     except (LogError, OSError) as error:
-        rewriting.tell(str(error))
+        rewriting.tell(rewriting.text_of(error))
         return options.COULD_NOT_RUN
-    _show_rules(done.rows, arguments)
+    _show_rules(done, arguments)
     return done.exit_code
 
 
@@ -136,10 +136,12 @@ def _write(
 
     function = ExplainInto(directory=str(directory), compact=compact)
     for row in rewriting.answers(arguments, "explain", found.tasks, function, done):
-        # By the name it has in the end.
-        name = row.pop("file")
-        place = None if name is None else str(Path(arguments.explain) / Path(name).name)
-        done.rows.append(row | {"file": None if arguments.explain_format == "delta" else place})
+        if row["kind"] == "explained":
+            # By the name it has in the end.
+            name = None if arguments.explain_format == "delta" else row["file"]
+            place = None if name is None else str(Path(arguments.explain) / Path(name).name)
+            row = row | {"file": place}  # noqa: PLW2901
+        done.rows.append(row)
 
 
 def _to_delta(source: Path, target: str) -> None:
@@ -157,13 +159,15 @@ def _to_delta(source: Path, target: str) -> None:
     frame.write.format("delta").partitionBy("topic").save(target)
 
 
-def _show_rules(rows: Sequence[Row], arguments: argparse.Namespace) -> None:
+def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
     from kafka_log.cleaner.rules import RULES
 
     if arguments.format == "json":
-        for row in rows:
+        for row in done.rows:
             print(json_line(row))
         return
+    rewriting.tell_findings(done.findings)
+    rows = [row for row in done.rows if row["kind"] == "explained"]
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row["rules"])
@@ -193,12 +197,14 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
     done.rows += rewriting.answers(arguments, "explain", found.tasks, function, done)
     records = [row for row in done.rows if row["kind"] == "record"]
     if arguments.format == "json":
-        for row in records:
+        for row in (*done.findings, *records):
             print(json_line(row))
-    elif records:
-        for line in table(_LIFE, map(_life_cells, records), right=("round", "offset")):
+    else:
+        rewriting.tell_findings(done.findings)
+        lines = table(_LIFE, map(_life_cells, records), right=("round", "offset"))
+        for line in lines if records else ():
             print(line)
-    if not records and not arguments.quiet:
+    if not records and not done.failures and not arguments.quiet:
         rewriting.tell(f"no record here has the key {shown_key(arguments.explain_key)}")
         if not any(task.config.compact for task in found.tasks):
             _no_topic()
@@ -231,8 +237,13 @@ def _life_cells(row: Row) -> list[object]:
 
 
 def _what_if(arguments: argparse.Namespace, found: Found) -> int:
+    from pipelines.compaction import UNTIL_CLEAN
     from pipelines.what_if import AS_IT_IS, judge, totals
 
+    if arguments.passes not in (1, UNTIL_CLEAN) or arguments.when_due:
+        raise options.UsageError("--what-if cleans all that may be: without --passes, --when-due")
+    if not all(each.split() for each in arguments.what_if):
+        raise options.UsageError("--what-if: expected NAME=VALUE, found nothing")
     done = rewriting.Done.of(found)
     scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
     tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]
@@ -241,11 +252,13 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
     if arguments.format == "json":
         for row in (*done.rows, *total):
             print(json_line(row))
-    elif not any(row["partitions"] for row in total):
-        _no_topic()
-    else:
+        return done.exit_code
+    rewriting.tell_findings(done.findings)
+    if any(row["partitions"] for row in total):
         for line in (*_side_by_side(total), "", *_chart(total)):
             print(line)
+    elif not done.failures:
+        _no_topic()
     return done.exit_code
 
 
@@ -254,21 +267,17 @@ def _tasks(
 ) -> Iterator[ScenarioTask]:
     """The partitions as `compact` would find them with these settings added."""
     from jobs import compact
+    from pipelines.compaction import UNTIL_CLEAN
     from pipelines.what_if import ScenarioTask
 
     changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})
     with contextlib.redirect_stderr(io.StringIO()):  # what is there was told of before
         found = rewriting.find(changed)
-    settings = compact.function(changed, found).settings
+    function = replace(compact.function(changed, found), passes=UNTIL_CLEAN)
     for task in found.tasks:
         if arguments.high_watermark is not None:
             task = replace(task, high_watermark=arguments.high_watermark)  # noqa: PLW2901
-        yield ScenarioTask(
-            scenario=name,
-            task=task,
-            settings=settings,
-            first_dirty_offset=arguments.first_dirty,
-        )
+        yield ScenarioTask(scenario=name, task=task, compact=function)
 
 
 def _side_by_side(total: Sequence[Row]) -> Iterator[str]:

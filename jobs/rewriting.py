@@ -40,6 +40,8 @@ class Done:
     where: str = ""
     """For the summary's end: where it was written."""
     error: str | None = None
+    told: set[str] = field(default_factory=set)
+    """Failures of which stderr has a line: several tasks may meet the same."""
 
     @classmethod
     def of(cls, found: Found) -> Done:
@@ -63,8 +65,14 @@ class Done:
             raise OutputError(f"{output}: not written, for it would not be whole")
 
     @property
+    def findings(self) -> list[Row]:
+        return [row for row in self.rows if row["kind"] == "finding"]
+
+    @property
     def exit_code(self) -> int:
-        return options.COULD_NOT_RUN if self.failures or self.error else options.CLEAN
+        if self.failures or self.error:
+            return options.COULD_NOT_RUN
+        return options.FINDINGS if self.findings else options.CLEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +112,7 @@ class Rewriting:
                 done.ensure_whole(arguments.output)
                 self._finish(place, found.log_dirs, tasks, rows_of)
         except (FormatError, LogError, OSError) as error:
-            done.error = _text(error)
+            done.error = text_of(error)
             if is_full_disk(error) and arguments.output is not None:
                 done.error = f"{arguments.output}: {done.error} where the copy is written"
             tell(done.error)
@@ -173,8 +181,11 @@ def answers(
             if isinstance(row, Failure):
                 done.fail(row.task.path)
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
-                tell(f"{place}{row.message}")
-                sys.stderr.write(row.details)
+                line = f"{place}{row.message}"
+                if line not in done.told:
+                    done.told.add(line)
+                    tell(line)
+                    sys.stderr.write(row.details)
             else:
                 yield row
     except EngineError as error:
@@ -234,7 +245,7 @@ def find(arguments: argparse.Namespace) -> Found:
     except SettingsError as error:
         raise options.UsageError(str(error)) from error
     except (FormatError, OSError) as error:
-        raise options.UsageError(f"--config: {_text(error)}") from error
+        raise options.UsageError(f"--config: {text_of(error)}") from error
     used = {task.log_dir for task in tasks}
     unreadable = {each.path for each in problems if each.trouble is Trouble.UNREADABLE}
     if not tasks:
@@ -280,7 +291,20 @@ def terminated_as_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _text(error: Exception) -> str:
+def tell_findings(rows: Iterable[Row]) -> None:
+    """Damage that was left out, a line each."""
+    for row in rows:
+        last = (
+            "the end of the file" if row["next_offset"] is None else f"offset {row['next_offset']}"
+        )
+        tell(
+            f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
+            f" {row['expected']}; left out: {row['size_in_bytes']} bytes, from offset"
+            f" {row['first_offset']} up to {last}"
+        )
+
+
+def text_of(error: Exception) -> str:
     from pipelines.processes import os_error_text
 
     return os_error_text(error) if isinstance(error, OSError) else str(error)

@@ -24,6 +24,7 @@ from kafka_log.disk.scratch_files import ScratchFiles
 from kafka_log.disk.watched_files import WatchedDiskFiles
 from kafka_log.errors import LogError
 from kafka_log.loading.journal import Journal
+from kafka_log.loading.left_overs import settle_left_overs
 from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
 from kafka_log.names import (
     DirectoryKind,
@@ -160,7 +161,7 @@ class CompactPartition:
         was_checked: bool = False,
         work: Path | None = None,
     ) -> list[Row]:
-        left_out = list(leave_out_damage(files)) if self.skip_damaged else []
+        found = self._left_out(task, files)
         with opened_log(task, files) as loading:
             log = loading.log
             self._report(task, log, files.watch, is_checked=not was_checked)
@@ -170,10 +171,28 @@ class CompactPartition:
             compaction = self._compact(task, log, work)
             loading.close()
             row = _partition_row(task, loading, compaction, before)
-        found = [_finding_row(task, each) for each in left_out]
         row["findings"] = len(found)
         rounds = [_round_row(task, number, each) for number, each in enumerate(compaction.rounds)]
         return [*found, *rounds, row]
+
+    @contextlib.contextmanager
+    def sound_log(self, task: PartitionTask) -> Iterator[tuple[PartitionLog, list[Row]]]:
+        """A log to tell of, on a view, all that a round would read sound; what was left out."""
+        with self.dry_run(task) as files:
+            found = self._left_out(task, files)
+            with opened_log(task, files) as loading:
+                if not self.skip_damaged:
+                    self._ensure_sound(loading.log, task)
+                yield loading.log, found
+
+    def _left_out(self, task: PartitionTask, files: Files) -> list[Row]:
+        if not self.skip_damaged:
+            return []
+        # A start finishes swaps before it opens a log: what they replace is not looked at.
+        settle_left_overs(files, task.config, FixedClock(task.now_ms), Journal())
+        # After a stop in order no start looks at the end of a log.
+        damages = leave_out_damage(files, keeps_tail=not task.is_clean)
+        return [_finding_row(task, each) for each in damages]
 
     def _report(
         self, task: PartitionTask, log: PartitionLog, watch: Watch, *, is_checked: bool
@@ -221,9 +240,11 @@ class CompactPartition:
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:
         """Of the first round."""
+        return outlook(log, self.checkpoint_of(task), task.now_ms)
+
+    def checkpoint_of(self, task: PartitionTask) -> int | None:
         first = self.first_dirty_offset
-        checkpoint = task.cleaner_checkpoint if first is None else first
-        return outlook(log, checkpoint, task.now_ms)
+        return task.cleaner_checkpoint if first is None else first
 
     def _ensure_sound(
         self, log: PartitionLog, task: PartitionTask, *, is_deep: bool = False

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from kafka_log.cleaner.damage import leave_out_damage
 from kafka_log.cleaner.explain import explain
 from kafka_log.cleaner.rules import RULES
 from kafka_log.clock import FixedClock
@@ -30,7 +29,7 @@ from pipelines.arrow import (
     timestamps,
     unless_negative,
 )
-from pipelines.compaction import CompactPartition, opened_log, why_left_alone
+from pipelines.compaction import CompactPartition, why_left_alone
 from pipelines.pulled import pulled
 from pipelines.schema import arrow_schema, column_names
 
@@ -59,23 +58,23 @@ _UNKNOWN = "?"
 
 def explain_partition(
     task: PartitionTask, compact: CompactPartition, sink: Callable[[Explained], None]
-) -> list[Cleaned]:
-    """What `compact` would do to a partition, row by row. Raises LogError, FormatError, OSError."""
-    with compact.dry_run(task) as files:
-        if compact.skip_damaged:
-            list(leave_out_damage(files))
-        with opened_log(task, files) as loading:
-            first = compact.first_dirty_offset
-            clock = FixedClock(task.now_ms)
-            return explain(
-                loading.log,
-                task.cleaner_checkpoint if first is None else first,
-                sink,
-                make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
-                now_ms=task.now_ms,
-                rounds=compact.passes,
-                only_when_due=compact.only_when_due,
-            )
+) -> tuple[list[Cleaned], list[Row]]:
+    """What `compact` would do to a partition, row by row: its rounds, and findings.
+
+    Raises LogError, FormatError, OSError.
+    """
+    clock = FixedClock(task.now_ms)
+    with compact.sound_log(task) as (log, found):
+        done = explain(
+            log,
+            compact.checkpoint_of(task),
+            sink,
+            make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
+            now_ms=task.now_ms,
+            rounds=compact.passes,
+            only_when_due=compact.only_when_due,
+        )
+    return done, found
 
 
 def iter_explained(
@@ -229,11 +228,12 @@ class ExplainInto:
                         writer.write_table(pa.Table.from_batches(waiting))
                         waiting.clear()
 
-                done = explain_partition(task, self.compact, sink)
+                done, found = explain_partition(task, self.compact, sink)
                 flush()
             attempt.replace(target)
         finally:
             attempt.unlink(missing_ok=True)
+        yield from found
         verdicts: Counter[str] = Counter()
         for rule in RULES:
             verdicts[rule.verdict] += rules[rule.text]

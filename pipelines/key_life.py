@@ -44,7 +44,8 @@ class KeyLife:
                 batch = to_arrow(rows, _NAMES, place_of(task)).take(which)
                 found.extend(batch.to_pylist())
 
-        explain_partition(task, self.compact, sink)
+        _, findings = explain_partition(task, self.compact, sink)
+        yield from findings
         found.sort(key=lambda row: (row["round"], row["offset"]))
         for row in found:
             yield {"kind": "record", **row}

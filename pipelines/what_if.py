@@ -10,19 +10,16 @@ to a temporary directory and away.
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from kafka_log.cleaner.manager import BrokerSettings
 from kafka_log.cleaner.what_if import what_if
 from kafka_log.clock import FixedClock
-from kafka_log.disk.scratch_files import ScratchFiles
 from kafka_log.errors import LogError
 from kafka_log.evidence.scan import scan
 from kafka_log.settings import read_settings
-from pipelines.compaction import opened_log, why_left_alone
+from pipelines.compaction import UNTIL_CLEAN, CompactPartition, why_left_alone
 from pipelines.engine import Failure, run
 from pipelines.partition_tasks import partition_tasks
 from pipelines.tables.compaction import broker_settings
@@ -54,8 +51,7 @@ class ScenarioTask:
     scenario: str
     task: PartitionTask
     """With these settings."""
-    settings: BrokerSettings = BrokerSettings()  # noqa: RUF009  # a frozen value
-    first_dirty_offset: int | None = None
+    compact: CompactPartition = CompactPartition(passes=UNTIL_CLEAN)  # noqa: RUF009  # frozen
 
     @property
     def path(self) -> str:
@@ -98,8 +94,8 @@ def compare(
             includes=lambda topic, _: not topics or any(fnmatchcase(topic, g) for g in topics),
         ):
             if why_left_alone(task) is None:
-                broker = broker_settings(settings)
-                tasks.append(ScenarioTask(scenario=name, task=task, settings=broker))
+                compact = CompactPartition(settings=broker_settings(settings), passes=UNTIL_CLEAN)
+                tasks.append(ScenarioTask(scenario=name, task=task, compact=compact))
     rows: list[Row] = []
     for row in run(
         tasks, judge, engine="local", bytes_of=lambda task: task.size_in_bytes, processes=processes
@@ -111,8 +107,8 @@ def compare(
 
 
 def judge(scenario: ScenarioTask) -> Iterator[Row]:
-    """Raises LogError, FormatError or OSError."""
-    task, clock = scenario.task, FixedClock(scenario.task.now_ms)
+    """Raises LogError, FormatError or OSError. Findings are told once, of the log as it is."""
+    task, compact, clock = scenario.task, scenario.compact, FixedClock(scenario.task.now_ms)
     row: Row = {
         "kind": "what_if",
         "scenario": scenario.scenario,
@@ -124,21 +120,21 @@ def judge(scenario: ScenarioTask) -> Iterator[Row]:
     if note is not None:
         yield row | {"note": note}
         return
-    first = scenario.first_dirty_offset
-    with tempfile.TemporaryDirectory(prefix="kafka-forensics-") as scratch:
-        files = ScratchFiles(task.path, clock, scratch=scratch)
-        with opened_log(task, files) as loading:
-            outcome = what_if(
-                loading.log,
-                task.cleaner_checkpoint if first is None else first,
-                make_cleaner=lambda witness: scenario.settings.cleaner(task.config, clock, witness),
-                now_ms=task.now_ms,
-            )
+    with compact.sound_log(task) as (log, found):
+        outcome = what_if(
+            log,
+            compact.checkpoint_of(task),
+            make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
+            now_ms=task.now_ms,
+        )
+    if scenario.scenario == AS_IT_IS:
+        yield from found
     yield row | outcome.row() | {"note": None}
 
 
 def totals(rows: Sequence[Row]) -> list[Row]:
     """A row a scenario: sums, the oldest tombstone, and the partition that is cleaned first."""
+    rows = [row for row in rows if row["kind"] == "what_if"]
     names = list(dict.fromkeys(row["scenario"] for row in rows))
     return [
         _total(name, [row for row in rows if row["scenario"] == name and row["note"] is None])

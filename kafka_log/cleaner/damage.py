@@ -5,7 +5,7 @@ is uncleanable from then on; damage that does decode goes on into the cleaned se
 checksum that is right. So checksums are looked at here, of all that will be read.
 
     find_damage(log, end)       the first damaged batch of the segments below an offset, as an error
-    leave_out_damage(files)     every .log of a directory without its damaged batches
+    leave_out_damage(files)     every live .log of a directory without its damaged batches
 
 Offsets are those of the batches around: a damaged header's own word counts for nothing.
 """
@@ -61,14 +61,19 @@ def find_damage(log: PartitionLog, end: int, *, is_deep: bool = False) -> Format
         reader = cast("BinaryIO", segment.log.reader())
         where = segment.log.path, segment.size, segment.base_offset
         for damage in _iter_damage(reader, *where, is_deep=is_deep):
-            return damage.error
+            error = damage.error
+            if isinstance(error, CrcMismatchError):  # of the batch, not of a field in it
+                here = Location(segment.log.path, damage.position)
+                return CrcMismatchError(here, error.found, error.expected)
+            return error
     return None
 
 
-def leave_out_damage(files: Files) -> Iterator[Damage]:
+def leave_out_damage(files: Files, *, keeps_tail: bool = True) -> Iterator[Damage]:
     """Write each log that has damage anew, without it; its indexes go, for a load to rebuild.
 
-    What is torn or zero at the end of the last segment stays: a load knows what to do about that.
+    `keeps_tail`: what is torn or zero at the end of the last segment stays, for a load that knows
+    what to do about that, as one after an unclean stop does.
     """
     bases = live_base_offsets(files.names())
     for base in bases:
@@ -76,7 +81,7 @@ def leave_out_damage(files: Files) -> Iterator[Damage]:
         with opened(files, name) as file:
             reader = cast("BinaryIO", file.reader())
             found = list(_iter_damage(reader, files.path(name), file.size, base, is_deep=True))
-        if found and base == bases[-1] and found[-1].is_tail:
+        if found and keeps_tail and base == bases[-1] and found[-1].is_tail:
             found.pop()
         if found:
             _without(files, base, found)

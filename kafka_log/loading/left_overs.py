@@ -30,6 +30,12 @@ _SWAP = FileState.SWAP.value
 _METADATA_SNAPSHOT_DELETED = FileKind.METADATA_SNAPSHOT.value + _DELETED
 
 
+def settle_left_overs(files: Files, config: LogConfig, clock: Clock, journal: Journal) -> None:
+    """A swap is finished or given up, the rest goes: so a start begins, before any segment."""
+    left_overs = LeftOvers(files, config, clock, journal)
+    left_overs.complete_swap(left_overs.remove_temporary_files_and_collect_swap_files())
+
+
 class LeftOvers:
     """What has a suffix in a partition directory."""
 

@@ -25,7 +25,7 @@ from kafka_log.errors import (
     SegmentOffsetOverflowError,
 )
 from kafka_log.loading.journal import Action, Journal
-from kafka_log.loading.left_overs import LeftOvers, offset_of
+from kafka_log.loading.left_overs import offset_of, settle_left_overs
 from kafka_log.loading.rebuild_state import rebuild_producer_state, take_snapshot, told_snapshots
 from kafka_log.names import DirectoryKind, FileKind, FileState, segment_file_name
 from kafka_log.producer_state import ProducerStateManager
@@ -115,8 +115,7 @@ class LogLoader:
             raise LogLoadError(f"{self._files.directory}: Kafka cannot load it: {error}") from error
 
     def _load(self) -> LoadedLogOffsets:
-        left_overs = LeftOvers(self._files, self._config, self._clock, self.journal)
-        left_overs.complete_swap(left_overs.remove_temporary_files_and_collect_swap_files())
+        settle_left_overs(self._files, self._config, self._clock, self.journal)
         self._retry_on_offset_overflow(self._load_segment_files_afresh)
         if self._files.directory.endswith(DirectoryKind.DELETE.value):
             offsets = self._settle_for_deletion()
