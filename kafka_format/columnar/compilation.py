@@ -37,17 +37,25 @@ class Kernels:
         self, names: Mapping[str, Any], *, left_plain: Collection[str] = ()
     ) -> SimpleNamespace:
         """The twins by name. `names` is what their code sees: globals, with some replaced."""
-        import numba
-
         bound = dict(names)
         for function in self._functions:
             if function.__name__ not in left_plain:
                 twin = FunctionType(function.__code__, bound, function.__name__)
                 twin.__module__ = function.__module__
-                bound[function.__name__] = numba.njit(twin, cache=True, nogil=True)
+                bound[function.__name__] = njit(twin, nogil=True)
         return SimpleNamespace(
             **{function.__name__: bound[function.__name__] for function in self._functions}
         )
+
+
+def njit(function: Callable[..., Any], **options: Any) -> Any:
+    """Compiled when it is called, and kept on disk for the next process if anywhere."""
+    import numba
+
+    try:
+        return numba.njit(function, cache=True, **options)
+    except RuntimeError:  # this user may write neither beside the code nor at home
+        return numba.njit(function, **options)
 
 
 @cache

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kafka_format.columnar import native, native_codecs
-from kafka_format.columnar.compilation import Kernels
+from kafka_format.columnar.compilation import Kernels, njit
 from kafka_format.columnar.native import crc32_range, crc32c_range, lz4_block
 from kafka_format.columnar.native_codecs import zstd_unpack
 
@@ -97,12 +97,10 @@ def load(*, compiled: bool) -> SimpleNamespace:
     """All kernels by name, as plain Python or compiled."""
     if not compiled:
         return kernel.plain()
-    import numba
-
     linked = native.compiled_functions()
     linked["zstd_unpack"] = native_codecs.linked()["zstd_unpack"]
     # Compiled integers wrap by themselves, so there the step is left out.
-    as_is = numba.njit(_as_is, cache=True, inline="always")
+    as_is = njit(_as_is, inline="always")
     left_plain = () if "lz4_block" in linked else _NEED_LZ4
     loaded = kernel.compiled(globals() | linked | {"wrap": as_is}, left_plain=left_plain)
     loaded.wrap = as_is

@@ -17,6 +17,8 @@ import crc32c
 import lz4.block
 import numpy as np
 
+from kafka_format.columnar.compilation import njit
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -156,10 +158,8 @@ def _link(caller: Callable[..., int], symbol: str, module: str, signature: str) 
 
 
 def _compile(function: Callable[..., int], names: dict[str, Any], symbol: str = "") -> Any:
-    import numba
-
     bound = FunctionType(function.__code__, {"np": np, **names}, function.__name__)
     bound.__module__ = __name__
     # What it links to is part of the name, and so of the cache's key.
     bound.__qualname__ = f"{function.__qualname__}{symbol}"
-    return numba.njit(bound, cache=True, nogil=True)
+    return njit(bound, nogil=True)

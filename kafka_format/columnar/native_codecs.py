@@ -23,6 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kafka_format.columnar.compilation import njit
+
 _LEVEL, _CONTENT_SIZE_FLAG, _CHECKSUM_FLAG = 100, 200, 201  # ZSTD_cParameter
 _KAFKAS_LEVEL = 3
 _ZSTD_VERSION = 10506  # 1.5.6, which writes the bytes of Kafka's zstd-jni (docs/decisions/0004)
@@ -282,10 +284,8 @@ def _prefetch_intrinsic() -> Any:
 
 
 def _compile(function: Any, names: dict[str, Any], symbol: str) -> Any:
-    import numba
-
     bound = FunctionType(function.__code__, {"np": np, **names}, function.__name__)
     bound.__module__ = __name__
     # What it links to is part of the name, and so of the cache's key.
     bound.__qualname__ = f"{function.__qualname__}{symbol}"
-    return numba.njit(bound, cache=True, nogil=True)
+    return njit(bound, nogil=True)
