@@ -207,6 +207,11 @@ def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int
 
 def check_in_place(directory: str | os.PathLike[str]) -> None:
     """Refuse to write through a link: what it leads to may not be of this log dir at all."""
+    if Path(directory).is_symlink():
+        raise OutputError(
+            f"{directory}: found a symbolic link, expected a directory of this log dir to write in"
+            " place; --output copies what it leads to"
+        )
     with os.scandir(directory) as entries:
         for entry in entries:
             if entry.is_symlink():

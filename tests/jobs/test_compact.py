@@ -882,6 +882,16 @@ def test_in_place_does_not_write_through_a_link(capsys, log_dir, tmp_path):
     assert f"{log}: found a symbolic link" in err
 
 
+def test_in_place_does_not_write_in_a_partition_that_lies_elsewhere(capsys, log_dir, tmp_path):
+    partition = log_dir / "orders-0"
+    elsewhere = Path(shutil.move(partition, tmp_path / "elsewhere"))
+    partition.symlink_to(elsewhere)
+    before = tree(elsewhere)
+    code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--in-place")
+    assert (code, tree(elsewhere)) == (COULD_NOT_RUN, before)
+    assert f"{partition}: found a symbolic link" in err
+
+
 def test_tiered_storage_is_refused(capsys, log_dir):
     code, _, err = run(capsys, log_dir, COMPACT, "--set=remote.storage.enable=true")
     assert code == COULD_NOT_RUN
