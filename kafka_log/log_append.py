@@ -29,6 +29,7 @@ from kafka_log.appends.info import (
 from kafka_log.appends.records import iter_offsets
 from kafka_log.errors import RecordBatchTooLargeError, UnexpectedAppendOffsetError
 from kafka_log.fetch_data import LogOffsetMetadata
+from kafka_log.producers.map_order import in_map_order
 from kafka_log.producers.validation import analyze_and_validate_producer_state
 from kafka_log.segment import LogSegment, RollParams
 from kafka_log.validation import validate_messages_and_assign_offsets
@@ -182,7 +183,7 @@ def _write(
         return info
     log.local_log.append(info.last_offset, records)
     log.offsets.update_high_watermark_with_log_end_offset()
-    for updated in checked.updated_producers.values():
+    for updated in in_map_order(checked.updated_producers):
         producers.update(updated)
         for txn in updated.started_transactions:
             position = start + positions[txn.first_offset]

@@ -34,6 +34,7 @@ from kafka_log.producers.entry import (
     VerificationGuard,
     VerificationStateEntry,
 )
+from kafka_log.producers.map_order import in_map_order
 from kafka_log.producers.replay import ProducerReplay, replay
 from kafka_log.producers.snapshots import ProducerSnapshots, SnapshotFile, read_snapshot
 
@@ -84,6 +85,7 @@ class ProducerStateManager:
         self.config = config
         self._clock = clock
         self._producers: dict[int, ProducerStateEntry] = {}
+        self._most_producers = 0  # at a time
         self._verification_states: dict[int, VerificationStateEntry] = {}
         self._ongoing = TxnsByOffset()
         self._unreplicated = TxnsByOffset()
@@ -270,6 +272,7 @@ class ProducerStateManager:
         self._last_snap_offset = log_start_offset if latest is None else latest
 
     def remove_expired_producers(self, now_ms: int) -> None:
+        self._note_size()
         expiration = self.config.producer_id_expiration_ms
         for producer_id in [
             entry.producer_id
@@ -369,7 +372,12 @@ class ProducerStateManager:
         self.truncate_fully_and_start_at(0)
         self._snapshots.load()
 
+    def _note_size(self) -> None:
+        """Before producers go: a map that has grown keeps its size, and so its order."""
+        self._most_producers = max(self._most_producers, len(self._producers))
+
     def _clear(self) -> None:
+        self._note_size()
         self._producers.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -423,7 +431,8 @@ class ProducerStateManager:
         offset = self._map_end_offset
         if offset <= self._last_snap_offset:
             return None
-        name = self._snapshots.write(offset, self._producers.values(), sync=sync)
+        producers = in_map_order(self._producers, self._most_producers)
+        name = self._snapshots.write(offset, producers, sync=sync)
         self._last_snap_offset = offset
         return name
 

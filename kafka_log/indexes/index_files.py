@@ -96,6 +96,7 @@ class OffsetIndex(MappedIndex):
             )
         self._append(self.ENTRY.pack(self.relative_offset(offset), position))
         self.last_offset = offset
+        self._ensure_in_step()
 
     def truncate_to(self, offset: int) -> None:
         slot = self._largest_lower_bound(offset, self._offset_at)
@@ -169,6 +170,7 @@ class TimeIndex(MappedIndex):
         if timestamp > last.timestamp:
             self._append(self.ENTRY.pack(timestamp, self.relative_offset(offset)))
             self.last_entry = TimestampOffset(timestamp, offset)
+            self._ensure_in_step()
 
     def truncate_to(self, offset: int) -> None:
         slot = self._largest_lower_bound(offset, self._offset_at)

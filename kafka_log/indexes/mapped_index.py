@@ -55,6 +55,7 @@ class MappedIndex(ABC):
         self.length = self._file.size
         self.max_entries = self.length // self.ENTRY.size
         self.entries = 0 if is_new else self.max_entries
+        self._position = self.size_in_bytes  # where the next entry goes: behind the last one
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path}, {self.entries} of {self.max_entries} entries)"
@@ -97,8 +98,10 @@ class MappedIndex(ABC):
         self.file.truncate(size)
         self.length = size
         self.max_entries = size // self.ENTRY.size
-        if size < self.size_in_bytes:
-            self._copy = None
+        self._copy = None
+        if size < self._position:
+            # Kafka has mapped the file anew by then, and goes on from its beginning.
+            self._position = 0
             raise IllegalArgumentError(
                 f"{self.path}: found {self.entries} entries, expected at most {self.max_entries}"
             )
@@ -154,14 +157,27 @@ class MappedIndex(ABC):
 
     def _truncate_to_entries(self, entries: int) -> None:
         self.entries = entries
+        if self.size_in_bytes > self.length:
+            raise IllegalArgumentError(
+                f"{self.path}: found {self.length} bytes, expected {entries} entries"
+            )
+        self._position = self.size_in_bytes
         if self._copy is not None:
             del self._copy[self.size_in_bytes :]
         self._read_last_entry()
 
     def _append(self, entry: bytes) -> None:
-        if self.entries >= self.max_entries:
+        if self._position >= self.length:
             raise IndexFullError(f"{self.path}: found no room, expected some for an entry")
         self._write(entry)
+
+    def _ensure_in_step(self) -> None:
+        """Behind a refused resize entries overwrite others; Kafka says so once it is done."""
+        if self._position != self.size_in_bytes:
+            raise LogError(
+                f"{self.path}: found position {self._position} behind {self.entries} entries, "
+                f"expected {self.size_in_bytes}"
+            )
 
     def append_packed(self, packed: Buffer) -> None:
         """Many entries in one write; the caller knows that they belong here, and fit."""
@@ -171,7 +187,10 @@ class MappedIndex(ABC):
         self._read_last_entry()
 
     def _write(self, packed: Buffer) -> None:
-        self.file.write_at(self.size_in_bytes, packed)
+        if self._position != self.size_in_bytes:
+            self._copy = None
+        self.file.write_at(self._position, packed)
+        self._position += len(packed)
         self.entries += len(packed) // self.ENTRY.size
         if self._copy is not None:
             self._copy += packed

@@ -44,6 +44,7 @@ from kafka_log.producers.entry import (
     ProducerStateEntry,
     TxnMetadata,
 )
+from kafka_log.producers.map_order import in_map_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +146,7 @@ class ProducerReplay:
 
     def finish(self, on_completed: OnCompleted | None = None) -> list[CompletedTxn]:
         """The map end offset is the caller's to move."""
-        for info in self._producers.values():
+        for info in in_map_order(self._producers):
             self._manager.update(info)
         for completed in self._completed:
             self._manager.complete_with(completed, on_completed)

@@ -9,7 +9,7 @@ from kafka_log import errors
 _OURS: dict[str, tuple[type[BaseException], ...]] = {
     "IllegalArgumentException": (errors.IllegalArgumentError,),
     "OutOfMemoryError": (FormatError,),
-    "IndexOutOfBoundsException": (FormatError,),
+    "IndexOutOfBoundsException": (FormatError, errors.CorruptIndexError),
     "NullPointerException": (errors.IllegalControlRecordError,),
     "BufferUnderflowException": (errors.IllegalControlRecordError,),
     "BufferOverflowException": (errors.IndexFullError,),

@@ -1,7 +1,7 @@
 """Our log against Kafka's UnifiedLog: the same steps, the same clock, the same everything.
 
 After every step the answers (or the class of the refusal), offsets, producers, transactions, epochs
-and every byte of every file are compared; of a producer snapshot the rows, as a set.
+and every byte of every file are compared.
 """
 
 import shutil
