@@ -136,7 +136,7 @@ def _passes(text: str) -> int | None:
     if text == _UNTIL_CLEAN:
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number, or `{_UNTIL_CLEAN}`")
+        raise argparse.ArgumentTypeError(f"{text!r}: expected 1 or more, or `{_UNTIL_CLEAN}`")
     return int(text)
 
 

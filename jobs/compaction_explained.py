@@ -36,6 +36,7 @@ def add_arguments(parser: options.Parser) -> None:
     group = parser.add_argument_group("what to tell instead (nothing is cleaned)")
     group.add_argument(
         "--explain",
+        type=options.new_directory,
         metavar="DIR",
         help="write the table compaction: a row a record, kept or removed, and by which rule",
     )
@@ -68,8 +69,10 @@ def key_of(text: str) -> bytes:
             return bytes.fromhex(text.removeprefix(_HEX))
         if text.startswith(_BASE64):
             return base64.b64decode(text.removeprefix(_BASE64), validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}") from None
+    except (ValueError, binascii.Error):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected text, {_HEX} and hexadecimal digits, or {_BASE64} and base64"
+        ) from None
     return text.encode(errors="surrogateescape")
 
 
@@ -90,11 +93,12 @@ def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) 
         raise options.UsageError(f"{' and '.join(asked)}: expected one of them")
     if options.mode(arguments) is not options.Mode.DRY_RUN:
         raise options.UsageError(f"{asked[0]} tells what would be: without --output, --in-place")
-    if arguments.explain is not None:
-        return _explain(arguments, found, compact)
-    if arguments.explain_key is not None:
-        return _explain_key(arguments, found, compact)
-    return _what_if(arguments, found)
+    with rewriting.terminated_as_interrupted():
+        if arguments.explain is not None:
+            return _explain(arguments, found, compact)
+        if arguments.explain_key is not None:
+            return _explain_key(arguments, found, compact)
+        return _what_if(arguments, found)
 
 
 # ------------------------------------------------------------------------------------ --explain
@@ -107,7 +111,7 @@ def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartit
     done = rewriting.Done.of(found)
     evidence = [*arguments.paths, *(each.path for each in found.log_dirs)]
     try:
-        with rewriting.terminated_as_interrupted(), contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as stack:
             if arguments.explain_format == "delta":
                 check_output(arguments.explain, evidence)
                 prefix = "kafka-forensics-"

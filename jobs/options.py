@@ -185,6 +185,13 @@ def offset(text: str) -> int:
     return natural(text, "an offset, 0 or more")
 
 
+def new_directory(text: str) -> str:
+    """For an option that takes one."""
+    if not text:  # of a shell's variable that is not set
+        raise argparse.ArgumentTypeError("found nothing, expected a directory to be made")
+    return text
+
+
 def natural(text: str, expected: str) -> int:
     try:
         number = int(text)
@@ -267,7 +274,10 @@ def add_mode(parser: Parser) -> None:
         "--dry-run", action="store_true", help="nothing: only tell what would be done (default)"
     )
     group.add_argument(
-        "--output", metavar="DIR", help="a copy as it would be afterwards, whole or not at all"
+        "--output",
+        type=new_directory,
+        metavar="DIR",
+        help="a copy as it would be afterwards, whole or not at all",
     )
     group.add_argument(
         "--in-place", action="store_true", help="the directory itself, if no broker has it"

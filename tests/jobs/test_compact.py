@@ -902,14 +902,16 @@ def test_tiered_storage_is_refused(capsys, log_dir):
     ("arguments", "problem"),
     [
         ([], "no PATH given"),
-        (["{data}", "--passes", "0"], "expected a number, or `until-clean`"),
-        (["{data}", "--passes", "all"], "expected a number, or `until-clean`"),
+        (["{data}", "--passes", "0"], "expected 1 or more, or `until-clean`"),
+        (["{data}", "--passes", "all"], "expected 1 or more, or `until-clean`"),
         (["{data}", "--first-dirty", "-1"], "expected an offset"),
         (["{data}", "--first-dirty", "7"], "an offset is of one partition"),
         (["{data}", "--high-watermark", "last"], "expected an offset"),
         (["{data}", "--dedupe-buffer-size", "1M"], "expected a number of bytes"),
         (["{data}", "--set=log.cleaner.dedup.buffer.size=1"], "did you mean log.cleaner.dedupe"),
         (["{data}", "--output", "x", "--in-place"], "not allowed with"),
+        (["{data}", "--output", ""], "found nothing, expected a directory"),
+        (["{data}", "--explain", ""], "found nothing, expected a directory"),
         (["{data}/meta.properties"], "found a file"),
     ],
 )

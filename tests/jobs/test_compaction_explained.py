@@ -1,6 +1,9 @@
 """`compact` when it is asked why, and what if: nothing is cleaned."""
 
 import json
+import os
+import signal
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -9,11 +12,12 @@ from pyarrow import parquet
 
 from jobs import compact
 from jobs.compaction_explained import shown_key
-from jobs.options import CLEAN, COULD_NOT_RUN, USAGE
+from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
 from tests.golden import earlier
 from tests.jobs.test_retain import contents
 
 NOW = f"--now={earlier.NOW}"
+COMPACT = "--set=cleanup.policy=compact"
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +127,7 @@ def test_where_it_would_be_written_into_the_evidence_nothing_is(capsys, log_dir,
         (("--what-if", " "), "expected NAME=VALUE"),
         (("--what-if", "delete.retention.ms=0", "--passes", "2"), "without --passes"),
         (("--what-if", "delete.retention.ms=0", "--when-due"), "without --passes, --when-due"),
-        (("--explain-key", "0xzz"), "0xzz"),
+        (("--explain-key", "0xzz"), "'0xzz': expected text, 0x and hexadecimal digits"),
         (("--explain-key", "base64:§"), "base64:§"),
     ],
 )
@@ -176,6 +180,21 @@ def test_without_a_compacted_topic_it_says_how_to_force_it(capsys, tmp_path):
     assert err.splitlines()[-1] == (
         "no topic here has cleanup.policy=compact: --set cleanup.policy=compact"
     )
+
+
+@pytest.mark.parametrize(
+    "told", [["--what-if", "delete.retention.ms=0"], ["--explain-key", "k", "--passes", "2"]]
+)
+def test_ended_from_outside_it_leaves_nothing(capsys, log_dir, tmp_path, monkeypatch, told):
+    def end(*_, **__):
+        assert list(tmp_path.iterdir())  # what a pass leaves
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("pipelines.compaction.opened_log", end)
+    code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *told)
+    assert code == INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_delta_is_written_by_spark(delta_spark, capsys, log_dir, tmp_path):
