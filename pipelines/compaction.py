@@ -307,15 +307,16 @@ def opened_log(task: PartitionTask, files: Files) -> Iterator[Loading]:
     `Loading.close` is for who wants the files afterwards.
     """
     journal = Journal()
-    loaded = load_directory(
-        files,
-        task.config,
-        clean_shutdown=task.is_clean,
-        log_start_offset=task.log_start_offset or 0,
-        recovery_point=task.recovery_point or 0,
-        clock=FixedClock(task.now_ms),
-        journal=journal,
-    )
+    with files.keeping() if isinstance(files, ScratchFiles) else contextlib.nullcontext():
+        loaded = load_directory(
+            files,
+            task.config,
+            clean_shutdown=task.is_clean,
+            log_start_offset=task.log_start_offset or 0,
+            recovery_point=task.recovery_point or 0,
+            clock=FixedClock(task.now_ms),
+            journal=journal,
+        )
     loading = Loading(loaded=loaded, cut_bytes=0)
     try:
         if isinstance(files, ScratchFiles):  # files on disk were looked at before, on a view

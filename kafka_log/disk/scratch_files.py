@@ -11,6 +11,7 @@ The directory beneath is only ever read, as with any overlay.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -23,6 +24,8 @@ from kafka_log.disk.watched_files import Watch, WatchedFile
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kafka_format.primitives import Buffer
     from kafka_log.clock import Clock
     from kafka_log.disk.files import File
@@ -40,7 +43,20 @@ class ScratchFiles(OverlayFiles):
     ) -> None:
         super().__init__(directory, clock)
         self._scratch = None if scratch is None else os.fspath(scratch)
+        self._keeps = False
         self.watch = Watch()
+
+    @contextlib.contextmanager
+    def keeping(self) -> Iterator[None]:
+        """All that is written is kept, without a scratch directory in memory.
+
+        For a load: it may split a segment, and reads what it wrote.
+        """
+        self._keeps = True
+        try:
+            yield
+        finally:
+            self._keeps = False
 
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
         return WatchedFile(super().open(name, create=create, write=write), self.watch)
@@ -72,7 +88,7 @@ class ScratchFiles(OverlayFiles):
         if parsed.kind is FileKind.LOG:
             if self._scratch is not None:
                 return _ScratchContent(self._scratch, self._clock())
-            if parsed.state is FileState.CLEANED:
+            if parsed.state is FileState.CLEANED and not self._keeps:
                 return _SizeAlone(None, 0, self._clock())
         return super()._new_content(name)
 

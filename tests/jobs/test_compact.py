@@ -593,6 +593,31 @@ def test_a_log_that_a_restart_would_cut_in_its_middle_is_refused(capsys, log_dir
     assert tree(log_dir) == before
 
 
+@pytest.mark.parametrize("mode", [[], ["--explain-key=key-0"], ["--in-place"]])
+def test_a_segment_that_a_start_splits_is_split_on_the_view_too(capsys, log_dir, mode):
+    """Offsets too far apart for one index: 9 becomes 2^32, which no checksum covers."""
+    far, partition = 2**32, log_dir / "orders-0"
+    log = sorted(partition.glob("*.log"))[-2]
+    content = bytearray(log.read_bytes())
+    position = batch_positions(log)[1]
+    content[position : position + 8] = far.to_bytes(8)
+    log.write_bytes(content)
+    for path in sorted(partition.iterdir()):
+        if path.name.startswith(f"{10:020}."):
+            path.rename(partition / path.name.replace(f"{10:020}", f"{far + 1:020}"))
+        elif path.suffix in (".index", ".timeindex", ".snapshot"):
+            path.unlink()
+    for name in ("recovery-point", "replication"):
+        (log_dir / f"{name}-offset-checkpoint").write_text(f"0\n1\norders 0 {far + 1}\n")
+    found = rows(capsys, log_dir, COMPACT, "--now", NOW, *mode)
+    if "--in-place" in mode:
+        assert [offset for offset, _ in values(partition)] == [7, 8, far]
+    elif mode:
+        assert [row["offset"] for row in of_kind(found, "record")] == [0, 3, 6, far]
+    else:
+        assert one(found)["new_cleaner_checkpoint"] == far + 1
+
+
 def test_a_partition_directory_alone_is_loaded_as_after_a_crash(capsys, log_dir, tmp_path):
     partition = tmp_path / "elsewhere" / "orders-0"
     shutil.copytree(log_dir / "orders-0", partition)
