@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jobs import compaction_explained, options, rewriting
 from jobs.table import human_size, json_line, table
@@ -197,19 +197,15 @@ def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
 
 
 def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> BrokerSettings:
-    from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError
+    from kafka_log.cleaner.manager import TooSmallMapError
     from kafka_log.cleaner.offset_map import Keys
+    from pipelines.tables.compaction import broker_settings
 
-    broker: dict[str, Any] = dict(settings.broker)
-    size = arguments.dedupe_buffer_size
-    chosen = BrokerSettings(
-        dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"] if size is None else size,
-        io_buffer_size=broker["log.cleaner.io.buffer.size"],
-        load_factor=broker["log.cleaner.io.buffer.load.factor"],
-        message_max_bytes=broker["message.max.bytes"],
-        threads=broker["log.cleaner.threads"],
-        keys=Keys.EXACT if arguments.exact_keys else Keys.HASHED,
+    chosen = replace(
+        broker_settings(settings), keys=Keys.EXACT if arguments.exact_keys else Keys.HASHED
     )
+    if arguments.dedupe_buffer_size is not None:
+        chosen = replace(chosen, dedupe_buffer_size=arguments.dedupe_buffer_size)
     try:
         chosen.ensure_room()
     except TooSmallMapError as error:

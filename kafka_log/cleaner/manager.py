@@ -28,7 +28,7 @@ from kafka_log.cleaner.cleaner import (
     Cleaner,
 )
 from kafka_log.cleaner.errors import LogCleaningAbortedError
-from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, Keys
 from kafka_log.cleaner.report import Removals, Removed
 from kafka_log.errors import LogError
 
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.log import PartitionLog
-
-_BYTES_A_KEY = 24
 
 
 class TooSmallMapError(LogError):
@@ -86,9 +84,9 @@ class BrokerSettings:
                 " most 1"
             )
         memory = self.dedupe_buffer_size // self.threads
-        if memory // _BYTES_A_KEY * self.load_factor <= 1:
+        if memory // BYTES_PER_ENTRY * self.load_factor <= 1:
             raise TooSmallMapError(
-                f"{memory} bytes for the offset map: found no room for a key of {_BYTES_A_KEY}"
+                f"{memory} bytes for the offset map: found no room for a key of {BYTES_PER_ENTRY}"
                 f" bytes at a load factor of {self.load_factor:g}, expected more"
                 " (log.cleaner.dedupe.buffer.size)"
             )

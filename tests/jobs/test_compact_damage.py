@@ -15,6 +15,9 @@ MODES = {
     "copy": ["--output={out}"],
     "skip": ["--skip-damaged", "--output={out}"],
     "in place": ["--in-place"],
+    "explain": ["--explain={out}"],
+    "key": ["--explain-key=k"],
+    "what if": ["--what-if=delete.retention.ms=0"],
 }
 
 
@@ -79,7 +82,7 @@ def one_case(capsys, folder, source, seed):
     assert (code == FINDINGS) <= (mode == "skip"), where
     if mode != "in place" or code == COULD_NOT_RUN:
         assert files(data) == before, where
-    assert out.exists() == (mode in ("copy", "skip") and code != COULD_NOT_RUN), where
+    assert out.exists() == (mode in ("copy", "skip", "explain") and code != COULD_NOT_RUN), where
     return code
 
 
