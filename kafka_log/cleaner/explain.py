@@ -226,7 +226,7 @@ class Explainer:
         kept = (is_kept != 0) & ~discards[of]
         mine = ~by_rows[of]
         assert np.array_equal(rows.is_kept[mine], kept[mine])  # told is what was done
-        if len(rows):
+        if mine.any():
             self._sink(rows if mine.all() else _some(rows, np.flatnonzero(mine)))
         left = np.bincount(of[kept], minlength=len(verdicts))
         for i in np.flatnonzero((left == 0) & ~by_rows).tolist():

@@ -100,6 +100,17 @@ def test_damage_is_told_in_a_line_and_nothing_half_done_is_left(capsys, tmp_path
     many(capsys, tmp_path, range(60))
 
 
+def test_a_piece_of_which_every_batch_is_told_by_its_records_has_no_other_rows(
+    capsys, tmp_path, monkeypatch
+):
+    """A seed that drew such a piece of magic 0: `--explain` had a table without rows to make."""
+    telling = ("skip", "explain", "key", "what if")
+    monkeypatch.setattr(f"{__name__}.MODES", {name: MODES[name] for name in telling})
+    source = random.Random(-20220).choice(partitions())
+    assert source.name == "magic-0.compacted-0"
+    one_case(capsys, tmp_path, source, 20220)
+
+
 @pytest.mark.soak
 def test_much_damage_is_told_in_a_line(capsys, tmp_path):
     many(capsys, tmp_path, range(1000, 6000))
