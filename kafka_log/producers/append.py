@@ -17,9 +17,11 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, located_in_payload
+from kafka_format.compression import codec_of
 from kafka_format.control import ControlRecordType, decode_control_key
-from kafka_format.errors import CorruptError, FormatError, Location
+from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.record import NO_SEQUENCE, SLICE_RECORDS, Record, iter_record_slices
+from kafka_log.appends.broken_streams import read_stream
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.errors import (
     IllegalArgumentError,
@@ -285,17 +287,19 @@ def _first_record(batch: RecordBatch) -> Record | None:
     """As Kafka's iterators: without compression no record behind the first is looked at.
 
     No coordinator compresses its markers. Where that was done, and does not decompress, Kafka's
-    replay dies; records that are malformed it calls invalid.
+    replay dies when it comes to that; records that are malformed, or too many, it calls invalid.
     """
     header = batch.header
     if header.record_count <= 0:
         return next(iter(batch.records()), None)
     payload = bytes(batch.payload)
+    broken: FormatError | None = None
     if header.codec_id:
         try:
             payload = batch.decompressed_payload()
         except FormatError as error:
-            raise IllegalControlRecordError(str(error)) from error
+            broken = error
+            payload = _readable(batch)
     slices = iter_record_slices(
         payload,
         header.record_count,
@@ -310,6 +314,19 @@ def _first_record(batch: RecordBatch) -> Record | None:
         if header.codec_id:
             deque(slices, maxlen=0)  # the rest is only looked at
     except FormatError as error:
-        where = Location(batch.path, batch.position + HEADER_SIZE)
-        raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None
+        if broken is None or not isinstance(error, TruncatedError):
+            where = Location(batch.path, batch.position + HEADER_SIZE)
+            raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None
+        raise IllegalControlRecordError(str(broken)) from broken
+    if broken is not None:
+        raise IllegalControlRecordError(str(broken)) from broken
     return first
+
+
+def _readable(batch: RecordBatch) -> bytes:
+    """What comes out of a compressed payload before it breaks."""
+    try:
+        codec = codec_of(batch.header.attributes)
+    except FormatError:
+        return b""
+    return read_stream(codec, batch.payload, batch.magic)[0]
