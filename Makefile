@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.prepared
 SEEDS  ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java demo test test-formats test-logs coverage check format docs bench soak fuzz golden dist lock clean
+.PHONY: help setup java demo test test-lane test-formats test-logs test-spark coverage check format docs bench soak fuzz golden dist lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  \1\t/' | expand -t 12
@@ -35,19 +35,27 @@ demo: java setup  ## unpack a real broker's directory and show what is in it
 test: java setup  ## lint, types, contracts and all tests
 	@$(MAKE) --no-print-directory check
 	@$(BIN)/python -m tests.oracle.prepare
-	@echo "all tests, in two runs side by side: about a quarter of an hour"
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-formats test-logs
+	@echo "all tests, in two lanes side by side: about a quarter of an hour"
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-lane test-spark
 	@echo "branch coverage of kafka_format, in percent (95 at least):"
 	@$(BIN)/coverage report --include='kafka_format/*' --fail-under=95 --format=total
 
-# Two cores, two runs; Spark is in one of them. Tracing costs, so only the tests of formats are traced.
-LOGS := tests/jobs tests/kafka_log tests/pipelines tests/system tests/test_notebooks.py
+# Two cores, two lanes as long as each other; Spark is in one of them alone. Tracing costs, so only the
+# tests of formats are traced.
+SPARK := tests/jobs tests/pipelines tests/system tests/test_notebooks.py
+
+test-lane:
+	@$(MAKE) --no-print-directory test-formats
+	@$(MAKE) --no-print-directory test-logs
 
 test-formats:
-	@$(BIN)/python -m pytest --cov=kafka_format --cov-report= $(addprefix --ignore=,$(LOGS)) tests
+	@$(BIN)/python -m pytest --cov=kafka_format --cov-report= $(addprefix --ignore=,tests/kafka_log $(SPARK)) tests
 
 test-logs:
-	@$(BIN)/python -m pytest $(LOGS)
+	@$(BIN)/python -m pytest tests/kafka_log
+
+test-spark:
+	@$(BIN)/python -m pytest $(SPARK)
 
 coverage: java setup  ## all tests, with the branch coverage of every package (twice as long)
 	@$(BIN)/python -m pytest --cov --cov-report=term
