@@ -66,7 +66,7 @@ class Done:
 
     @property
     def findings(self) -> list[Row]:
-        return [row for row in self.rows if row["kind"] == "finding"]
+        return [row for row in self.rows if row.get("kind") == "finding"]
 
     @property
     def exit_code(self) -> int:

@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from tests import golden
 from tests.system.cluster import ROOT
 
 PROGRAM = """
@@ -32,7 +33,7 @@ def test_a_job_runs_from_the_zip_with_the_settings_in_it(wheel, tmp_path):
     archive = tmp_path / "kafka_forensics.zip"
     archive.write_bytes(wheel.read_bytes())
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, archive, tmp_path],
+        [sys.executable, "-c", PROGRAM, archive, golden.shared("clean-3.9.1")],
         cwd=tmp_path,
         capture_output=True,
         text=True,
