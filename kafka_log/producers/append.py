@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, located_in_payload
 from kafka_format.compression import codec_of
 from kafka_format.control import ControlRecordType, decode_control_key
-from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
+from kafka_format.errors import CorruptError, FormatError, Location
+from kafka_format.primitives import read_varint
 from kafka_format.record import NO_SEQUENCE, SLICE_RECORDS, Record, iter_record_slices
 from kafka_log.appends.broken_streams import read_stream
 from kafka_log.appends.origin import AppendOrigin
@@ -300,6 +301,8 @@ def _first_record(batch: RecordBatch) -> Record | None:
         except FormatError as error:
             broken = error
             payload = _readable(batch)
+            if not _are_whole(payload, header.record_count):
+                raise IllegalControlRecordError(str(error)) from error
     slices = iter_record_slices(
         payload,
         header.record_count,
@@ -314,10 +317,8 @@ def _first_record(batch: RecordBatch) -> Record | None:
         if header.codec_id:
             deque(slices, maxlen=0)  # the rest is only looked at
     except FormatError as error:
-        if broken is None or not isinstance(error, TruncatedError):
-            where = Location(batch.path, batch.position + HEADER_SIZE)
-            raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None
-        raise IllegalControlRecordError(str(broken)) from broken
+        where = Location(batch.path, batch.position + HEADER_SIZE)
+        raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None
     if broken is not None:
         raise IllegalControlRecordError(str(broken)) from broken
     return first
@@ -330,3 +331,17 @@ def _readable(batch: RecordBatch) -> bytes:
     except FormatError:
         return b""
     return read_stream(codec, batch.payload, batch.magic)[0]
+
+
+def _are_whole(payload: bytes, count: int) -> bool:
+    """Whether so many records lie in these bytes, by what their lengths say."""
+    position = 0
+    for _ in range(count):
+        try:
+            length, position = read_varint(payload, position)
+        except FormatError:
+            return False
+        position += max(length, 0)
+        if position > len(payload):
+            return False
+    return True
