@@ -15,7 +15,7 @@ import pytest
 
 from jobs import compact
 from tests.golden.make.broker import Broker
-from tests.jobs.test_compact import COMPACT, NOW, values, write_log
+from tests.jobs.compact.compacting import COMPACT, NOW, values, write_log
 from tests.oracle import jars
 
 ROOT = Path(__file__).parents[2]
