@@ -15,18 +15,20 @@ Mirrors org.apache.kafka.storage.internals.log.Cleaner (4.3.1).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
-from kafka_format.columnar.records import RecordScan
 from kafka_format.record import wrap_int64
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
-from kafka_log.cleaner.columnar import BlockWriter, KeyTable, map_piece
+from kafka_log.cleaner.columnar import map_piece
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
+from kafka_log.cleaner.key_table import KeyTable
+from kafka_log.cleaner.lanes import Lanes
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES, BlockBuffer, ReadBuffer
+from kafka_log.cleaner.read_buffer import BLOCK_BYTES, ReadBuffer
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -42,25 +44,30 @@ from kafka_log.segment_files import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    import numpy as np
+    import numpy.typing as npt
+
     from kafka_format.log_file import AnyBatch
+    from kafka_log.cleaner.block_writer import Filtered
     from kafka_log.cleaner.cleanable import LogToClean
-    from kafka_log.cleaner.columnar import Filtered
+    from kafka_log.cleaner.lanes import Lane
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.pieces import Block
+    from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.read_buffer import Chunk
-    from kafka_log.cleaner.verdict import LastRecord
+    from kafka_log.cleaner.verdict import Decided, LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.log import PartitionLog
     from kafka_log.segment import LogSegment
 
+    Int64s = npt.NDArray[np.int64]
+
 MEBIBYTE = 1024 * 1024
 DEDUPE_BUFFER_SIZE = 128 * MEBIBYTE
 IO_BUFFER_SIZE = 512 * 1024
 MAX_MESSAGE_BYTES = MEBIBYTE + 12
 LOAD_FACTOR = 0.9
-_ALL_ROWS = 2**31 - 1  # of a batch in one piece, however many
 
 
 class Cleaned(NamedTuple):
@@ -98,14 +105,17 @@ class Cleaner:
         keys: Keys = Keys.HASHED,
         secret: bytes | None = None,
         columnar: bool | None = None,
+        cores: int = 1,
+        block_bytes: int = BLOCK_BYTES,
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
     ) -> None:
         """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
 
         `columnar`: by compiled kernels, which is the default where they can be had and keys are
-        hashed. `stats_clock` tells how long a round takes, `clock` what time it is in the log.
-        `witness` is told what is decided.
+        hashed; then `cores` may work on a log at once, each on `block_bytes`. `stats_clock` tells
+        how long a round takes, `clock` what time it is in the log. `witness` is told what is
+        decided; for one that wants to be told in order, one core works.
         """
         self.config = config
         memory = dedupe_buffer_size // threads
@@ -118,8 +128,8 @@ class Cleaner:
         self._stats_clock = stats_clock
         self._witness = witness
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
-        self._blocks: BlockBuffer | None = None  # made by the first that can use it
-        self._scan: RecordScan | None = None
+        is_ordered = witness is not None and witness.is_ordered
+        self._lanes = Lanes(1 if is_ordered else cores, witness, block_bytes=block_bytes)
 
     def clean(
         self,
@@ -196,42 +206,77 @@ class Cleaner:
     ) -> bool:
         """Whether the map was full before the segment was read to its end."""
         position = segment.offset_index.lookup(start).position
-        table = self.offset_map
+        if isinstance(self.offset_map, KeyTable):
+            is_full = self._map_blocks(
+                self.offset_map, segment, position, start, transactions, stats
+            )
+        else:
+            is_full = self._map_chunks(segment, position, start, transactions, stats)
+        if not is_full:
+            self._buffer.restore()
+        return is_full
+
+    def _map_chunks(
+        self,
+        segment: LogSegment,
+        position: int,
+        start: int,
+        transactions: CleanedTransactionMetadata,
+        stats: CleanerStats,
+    ) -> bool:
+        """Record by record."""
         while position < segment.size:
-            began = read = position
-            block = self._read_block(segment, position) if isinstance(table, KeyTable) else None
-            if block is not None and isinstance(table, KeyTable):
-                full_at = self._map_block(table, block, start, transactions, stats)
-                is_full = full_at < len(block.batches)
-                position += block.size_in_bytes
-                read = block.chunk_start(full_at) if is_full else position
-            else:
-                chunk = self._read(segment, position)
-                batches = chunk.batches
-                is_full = self._map_batches(batches, start, transactions, stats) < len(batches)
-                position += chunk.size_in_bytes
-                read = read if is_full else position
-            stats.map_bytes_read += read - began
-            if is_full:
+            chunk = self._read(segment, position)
+            if self._map_batches(chunk.batches, start, transactions, stats) < len(chunk.batches):
                 return True
-        self._buffer.restore()
+            position += chunk.size_in_bytes
+            stats.map_bytes_read += chunk.size_in_bytes
         return False
 
-    def _map_block(
+    def _map_blocks(
         self,
         table: KeyTable,
-        block: Block,
+        segment: LogSegment,
+        position: int,
+        start: int,
+        transactions: CleanedTransactionMetadata,
+        stats: CleanerStats,
+    ) -> bool:
+        """By columns, many chunks at once."""
+
+        def hash_keys(task: tuple[Lane, Block]) -> tuple[Block, list[tuple[Piece, Int64s]]]:
+            lane, block = task
+            pieces = []
+            for piece in block.pieces(lane.scan):
+                hashes = table.hash(piece)
+                is_all = len(piece) == len(block.batches)  # else the next is put in its place
+                pieces.append((piece if is_all else piece.detached(), hashes))
+            return block, pieces
+
+        blocks = partial(self._iter_blocks, segment, position)
+        for block, pieces in self._lanes.map(hash_keys, blocks, segment.size - position):
+            full_at = self._map_pieces(table, pieces, start, transactions, stats)
+            if full_at < len(block.batches):
+                stats.map_bytes_read += block.chunk_start(full_at) - block.base
+                return True
+            stats.map_bytes_read += block.size_in_bytes
+        return False
+
+    def _map_pieces(
+        self,
+        table: KeyTable,
+        pieces: list[tuple[Piece, Int64s]],
         start: int,
         transactions: CleanedTransactionMetadata,
         stats: CleanerStats,
     ) -> int:
         """How many batches were mapped before it was full."""
         mapped = 0
-        for piece in block.pieces(self._records):
+        for piece, hashes in pieces:
             if piece.records.damage:
                 some = self._map_batches(piece.batches, start, transactions, stats)
             else:
-                some = map_piece(table, piece, start, transactions, stats)
+                some = map_piece(table, piece, hashes, start, transactions, stats)
             mapped += some
             if some < len(piece):
                 break
@@ -252,19 +297,17 @@ class Cleaner:
                 self.offset_map.latest_offset = batch.header.last_offset
         return len(batches)
 
-    @property
-    def _records(self) -> RecordScan:
-        """Whose memory is used again by every block."""
-        if self._scan is None:
-            self._scan = RecordScan(
-                b"", verify=False, arena_bytes=BLOCK_BYTES, piece_rows=_ALL_ROWS, compiled=True
-            )
-        return self._scan
-
-    def _read_block(self, segment: LogSegment, position: int) -> Block | None:
-        if self._blocks is None:
-            self._blocks = BlockBuffer()
-        return self._blocks.read(segment.log, position, self._buffer.capacity)
+    def _iter_blocks(
+        self, segment: LogSegment, position: int, lanes: Iterator[Lane]
+    ) -> Iterator[tuple[Lane, Block]]:
+        """The rest of a segment, each block in the memory of its lane."""
+        while position < segment.size:
+            lane = next(lanes)
+            block = lane.buffer.read(segment.log, position, self._buffer.capacity)
+            if block is None:
+                block = self._read(segment, position).as_block(segment.log.path, position)
+            yield lane, block
+            position += block.size_in_bytes
 
     def _read(self, segment: LogSegment, position: int) -> Chunk:
         return self._buffer.read(
@@ -331,12 +374,10 @@ class Cleaner:
         cleaned: LogSegment,
         last_records: Mapping[int, LastRecord],
     ) -> None:
-        stats = this_round.stats
         verdicts = Verdicts(
             this_round.latest,
             this_round.transactions,
             last_records,
-            stats,
             upper_bound_offset=this_round.upper_bound_offset,
             current_time=this_round.current_time,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
@@ -368,6 +409,7 @@ class Cleaner:
             position += result.bytes_read
             stats.messages_read += result.messages_read
             stats.bytes_read += result.bytes_read
+            stats.invalid_messages_read += result.invalid_messages_read
             stats.messages_written += result.messages_retained
             stats.bytes_written += len(result.data)
             cleaned.append(result.max_offset, result.data)
@@ -382,23 +424,28 @@ class Cleaner:
     ) -> None:
         """By columns, many chunks at once."""
         horizon = self._new_horizon(this_round)
-        writer = BlockWriter(new_horizon=horizon, witness=self._witness)
-        position = 0
-        while position < segment.size:
-            block = self._read_block(segment, position)
-            if block is None:
-                block = self._read(segment, position).as_block(segment.log.path, position)
-            filtered = writer.filter(
+
+        def decided(lanes: Iterator[Lane]) -> Iterator[tuple[Lane, Block, Decided, int]]:
+            for lane, block in self._iter_blocks(segment, 0, lanes):
+                yield lane, block, verdicts.on_block(block), self._buffer.capacity
+
+        def filtered(task: tuple[Lane, Block, Decided, int]) -> Filtered:
+            lane, block, what, capacity = task
+            return lane.writer.filter(
                 block,
-                self._records,
+                lane.scan,
                 verdicts,
+                what,
                 latest,
-                this_round.stats,
-                capacity=self._buffer.capacity,
+                new_horizon=horizon,
+                capacity=capacity,
             )
-            for some in filtered:
-                append_filtered(cleaned, some)
-            position += block.size_in_bytes
+
+        for some in self._lanes.map(filtered, decided, segment.size):
+            append_filtered(cleaned, some)
+            if some.problem is not None:
+                raise some.problem
+            some.add_to(this_round.stats)
 
     def _new_horizon(self, this_round: Round) -> int:
         return wrap_int64(this_round.current_time + self.config.delete_retention_ms)

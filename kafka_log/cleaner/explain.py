@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from kafka_format.record import Record
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.cleaner import Cleaned, Cleaner
-    from kafka_log.cleaner.columnar import Piece
+    from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.verdict import BatchVerdict
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
@@ -205,6 +205,10 @@ class Explainer:
             self._sink(self._rows.take(self._round, self._segment, None))
 
     # --------------------------------------------------------------------- what a cleaner tells
+
+    @property
+    def is_ordered(self) -> bool:
+        return True
 
     def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
         del group_base_offset

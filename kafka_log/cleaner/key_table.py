@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafka_format.columnar.window import Scratch, readonly
+from kafka_format.columnar.window import readonly
 from kafka_log.cleaner import map_kernels
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
 
@@ -64,8 +64,6 @@ class KeyTable:
         )
         self._kernels = map_kernels.load(compiled=True)
         self._table = _new_table(_FIRST_SLOTS)
-        self._hashes = Scratch(np.int64)
-        self._latest = Scratch(np.int64)
 
     def __repr__(self) -> str:
         return f"KeyTable({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
@@ -109,14 +107,17 @@ class KeyTable:
         hashed = self._kernels.siphash(data, 0, len(key), *self._secret)
         return self._kernels.find_slot(self._table, *hashed), hashed
 
-    def _hash(self, piece: Piece) -> Int64s:
+    def hash(self, piece: Piece) -> Int64s:
+        """Of the key of each row. As latest_of, for several threads at once."""
         records = piece.records
-        hashes: Int64s = self._hashes.shaped(len(records), 2)
+        hashes = np.empty((len(records), 2), np.int64)
         data = readonly(records.data)
         self._kernels.hash_rows(data, records.longs, records.ints, *self._secret, hashes)
         return hashes
 
-    def put_piece(self, piece: Piece, is_left_out: Uint8s, start: int) -> tuple[int, int, int]:
+    def put_piece(
+        self, piece: Piece, hashes: Int64s, is_left_out: Uint8s, start: int
+    ) -> tuple[int, int, int]:
         """Batch and row at which it was full, and the last offset put of that batch, or -1."""
         self._make_room(len(piece.records))
         batch, row, size, latest = self._kernels.put_rows(
@@ -127,17 +128,14 @@ class KeyTable:
             start,
             self.max_desired_size,
             self.size,
-            self._hash(piece),
+            hashes,
             self._table,
         )
         self.size = int(size)
         return int(batch), int(row), int(latest)
 
     def latest_of(self, piece: Piece) -> Int64s:
-        """For each row the latest offset known of its key; -1 if none is, or it has no key.
-
-        Good until it is asked again.
-        """
-        latest: Int64s = self._latest.shaped(1, len(piece.records))[0]
-        self._kernels.find_rows(piece.records.ints, self._hash(piece), self._table, latest)
+        """For each row the latest offset known of its key; -1 if none is, or it has no key."""
+        latest = np.empty(len(piece.records), np.int64)
+        self._kernels.find_rows(piece.records.ints, self.hash(piece), self._table, latest)
         return latest

@@ -6,6 +6,7 @@ up and in what a round that failed leaves, so here many are read at once, and th
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     Uint8s = npt.NDArray[np.uint8]
 
 _CONTROL = 0x20
+
+
+def are_special(batches: BatchColumns) -> npt.NDArray[np.bool_]:
+    """Control batches, and those of magic 0 and 1."""
+    special: npt.NDArray[np.bool_] = batches.is_legacy | (batches.attributes & _CONTROL != 0)
+    return special
 
 
 class Block(NamedTuple):
@@ -58,6 +65,19 @@ class Block(NamedTuple):
         """Where the chunk of a batch begins in the file."""
         chunk = int(np.searchsorted(self.chunk_ends, batch, side="right"))
         return self.end_of(int(self.chunk_ends[chunk - 1]) if chunk else 0)
+
+    def batch(self, i: int) -> AnyBatch:
+        """One as the row decoder has it."""
+        position = int(self.batches.position[i])
+        start = position - self.base
+        raw = self.data[start : start + int(self.batches.size_in_bytes[i])].data
+        if not self.batches.is_legacy[i]:
+            return RecordBatch(BatchHeader.unpack(raw), self.path, position, raw)
+        try:
+            header = decode_legacy_header(raw)
+        except FormatError as error:
+            raise error.moved(self.path, position) from None
+        return LegacyBatch(header, self.path, position, raw)
 
     def pieces(self, scan: RecordScan) -> Iterator[Piece]:
         first = 0
@@ -94,26 +114,19 @@ class Piece:
     @cached_property
     def by_rows(self) -> npt.NDArray[np.bool_]:
         """Batches that are judged record by record: control, magic 0 and 1, damaged ones."""
-        columns = self.records.batches
-        by_rows: npt.NDArray[np.bool_] = columns.is_legacy | (columns.attributes & _CONTROL != 0)
+        by_rows = are_special(self.records.batches)
         for damage in self.records.damage:
             by_rows[damage.batch] = True
         return by_rows
 
     def batch(self, i: int) -> AnyBatch:
-        """One as the row decoder has it."""
-        columns = self.records.batches
-        position = int(columns.position[i])
-        start = position - self.block.base
-        raw = self.block.data[start : start + int(columns.size_in_bytes[i])].data
-        path = self.block.path
-        if not columns.is_legacy[i]:
-            return RecordBatch(BatchHeader.unpack(raw), path, position, raw)
-        try:
-            header = decode_legacy_header(raw)
-        except FormatError as error:
-            raise error.moved(path, position) from None
-        return LegacyBatch(header, path, position, raw)
+        return self.block.batch(self.first_batch + i)
+
+    def detached(self) -> Piece:
+        """One whose columns stay good, but not the bytes that keys and values lie in."""
+        records = copy.copy(self.records)
+        records.longs, records.ints = records.longs.copy(), records.ints.copy()
+        return Piece(self.block, records, self.first_batch)
 
     def first(self, count: int) -> Piece:
         """The first batches alone."""

@@ -67,8 +67,9 @@ class Chunk(NamedTuple):
 class BlockBuffer:
     """Many chunks read at once, into memory that is used again and again."""
 
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, BLOCK_BYTES)
+    def __init__(self, size: int = BLOCK_BYTES) -> None:
+        """Of that size, or of a chunk's where that is more."""
+        self._memory = mmap.mmap(-1, size)
         self._kernels = k.load(compiled=True)
         self._table = np.empty((k.HEADER_FIELDS, _BLOCK_ROWS), np.int64)
 

@@ -12,6 +12,7 @@ are `unread` here. So read and unread together are those that stay and those tha
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
-    from kafka_log.cleaner.columnar import Piece
+    from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.verdict import BatchVerdict
     from kafka_log.cleaner.witness import Witness
     from kafka_log.segment import LogSegment
@@ -57,6 +58,9 @@ class Removed:
         return Removed(**{name: count + theirs[name] for name, count in asdict(self).items()})
 
 
+_counting = threading.Lock()
+
+
 class Removals:
     """A witness that counts; another one may stand behind it."""
 
@@ -67,13 +71,18 @@ class Removals:
         self._removed = Removed()
 
     def add(self, removed: Removed) -> None:
-        """What others have counted."""
-        self._removed += removed
+        """What was counted elsewhere, or on one of several threads."""
+        with _counting:
+            self._removed += removed
 
     def take(self) -> Removed:
         """What was counted since the last time."""
         taken, self._removed = self._removed, Removed()
         return taken
+
+    @property
+    def is_ordered(self) -> bool:
+        return self._behind is not None and self._behind.is_ordered
 
     def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
         if self._behind is not None:
@@ -94,7 +103,7 @@ class Removals:
     def _count(
         self, piece: Piece, verdicts: list[BatchVerdict], is_kept: Uint8s, latest_of: Int64s
     ) -> None:
-        removed, rows = self._removed, np.diff(piece.edges)
+        removed, rows = Removed(), np.diff(piece.edges)
         is_judged = ~piece.by_rows  # the others are told one by one
         for i, verdict in enumerate(verdicts):
             if verdict.discards_records and is_judged[i]:
@@ -111,6 +120,7 @@ class Removals:
         removed.without_key += counts[1]
         removed.superseded += counts[2]
         removed.tombstone += counts[0] - counts[1] - counts[2]
+        self.add(removed)
 
     def on_batch(
         self,
@@ -119,32 +129,36 @@ class Removals:
         records: Sequence[Record],
         kept: Sequence[Record],
     ) -> None:
+        removed = Removed()
         if verdict.discards_records and isinstance(batch, RecordBatch):
-            self._count_whole(batch, verdict)
+            _count_whole(removed, batch, verdict)
         elif len(kept) < len(records):
             stays = {record.offset for record in kept}
             for record in records:
                 if record.offset not in stays:
-                    self._count_record(record)
+                    self._count_record(removed, record)
+        if removed.total:
+            self.add(removed)
         if self._behind is not None:
             self._behind.on_batch(batch, verdict, records, kept)
 
-    def _count_whole(self, batch: RecordBatch, verdict: BatchVerdict) -> None:
-        count = batch.header.record_count
-        if batch.header.is_control:
-            self._removed.marker += count
-        else:
-            self._removed.aborted += count
-        if verdict.retention is BatchRetention.DELETE:
-            self._removed.unread += count
-
-    def _count_record(self, record: Record) -> None:
+    def _count_record(self, removed: Removed, record: Record) -> None:
         if record.key is None:
-            self._removed.without_key += 1
+            removed.without_key += 1
         elif record.value is None and not self._is_superseded(record.key, record.offset):
-            self._removed.tombstone += 1
+            removed.tombstone += 1
         else:
-            self._removed.superseded += 1
+            removed.superseded += 1
 
     def _is_superseded(self, key: bytes, offset: int) -> bool:
         return self.latest_of_key is not None and offset < self.latest_of_key(key)
+
+
+def _count_whole(removed: Removed, batch: RecordBatch, verdict: BatchVerdict) -> None:
+    count = batch.header.record_count
+    if batch.header.is_control:
+        removed.marker += count
+    else:
+        removed.aborted += count
+    if verdict.retention is BatchRetention.DELETE:
+        removed.unread += count

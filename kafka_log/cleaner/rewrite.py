@@ -52,6 +52,7 @@ class FilterResult:
     bytes_read: int = 0
     messages_read: int = 0
     messages_retained: int = 0
+    invalid_messages_read: int = 0
 
     def add(self, kept: Kept) -> None:
         self.data += kept.data
@@ -97,7 +98,8 @@ def filter_batch(
     """Record by record, into `result`; `latest_of` its keys, where that is known already."""
     records = batch.records()
     result.messages_read += len(records)
-    retained = verdicts.retained(batch, verdict, records, latest_of)
+    retained, without_key = verdicts.retained(batch, verdict, records, latest_of)
+    result.invalid_messages_read += without_key
     if witness is not None:
         witness.on_batch(batch, verdict, records, retained)
     if retained:

@@ -48,6 +48,11 @@ class CleanedTransactionMetadata:
             self._added += 1
             heapq.heappush(self._waiting, (txn.first_offset, self._added, txn))
 
+    def hold(self) -> list[AbortedTransaction]:
+        """Where the cleaned index's goes from now on."""
+        self.held = []
+        return self.held
+
     def on_batch_read(self, batch: AnyBatch) -> bool:
         """Whether its records were aborted, and so may go. Not for control batches."""
         self.consume_up_to(batch.header.last_offset)

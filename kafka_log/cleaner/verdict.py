@@ -11,6 +11,7 @@ Mirrors the RecordFilter of Cleaner.cleanInto and Cleaner.shouldRetainRecord.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,7 @@ import numpy as np
 
 from kafka_format.batch import NO_PRODUCER_ID, RecordBatch
 from kafka_log.cleaner.offset_map import OffsetMap
+from kafka_log.cleaner.pieces import are_special
 from kafka_log.cleaner.write_kernels import DELETE, DELETE_EMPTY, RETAIN_EMPTY
 
 if TYPE_CHECKING:
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
+    from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.stats import CleanerStats
+    from kafka_log.cleaner.pieces import Block
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
     from kafka_log.log import PartitionLog
 
@@ -60,6 +63,21 @@ class BatchVerdict(NamedTuple):
     is_marker_of_empty_transaction: bool
 
 
+@dataclass(slots=True)
+class Decided:
+    """What becomes of the batches of a block, told in the order of the log."""
+
+    fates: Uint8s
+    """Of each; what is said of a special one counts for nothing here."""
+    discards: Uint8s
+    special: dict[int, BatchVerdict]
+    """Of control batches, and of those of magic 0 and 1."""
+    aborted: dict[int, AbortedTransaction]
+    """Transactions for the index, by the batch that is the marker."""
+    problem: tuple[int, Exception] | None = None
+    """A batch of which nothing can be told, and so of none behind it."""
+
+
 class Verdicts:
     """The judge of one source segment."""
 
@@ -68,7 +86,6 @@ class Verdicts:
         latest: OffsetMap | LatestOffsets,
         transactions: CleanedTransactionMetadata,
         last_records: Mapping[int, LastRecord],
-        stats: CleanerStats,
         *,
         upper_bound_offset: int,
         current_time: int,
@@ -77,7 +94,6 @@ class Verdicts:
         self._latest = latest
         self.transactions = transactions
         self._last_records = last_records
-        self._stats = stats
         self._upper_bound_offset = upper_bound_offset
         self._current_time = current_time
         self._retains_legacy_deletes = retains_legacy_deletes
@@ -120,6 +136,28 @@ class Verdicts:
         fates = np.where(stays, RETAIN_EMPTY, np.where(discards, DELETE, DELETE_EMPTY))
         return fates.astype(np.uint8), discards
 
+    def on_block(self, block: Block) -> Decided:
+        """As on_batch, for all of a block that can be reached."""
+        batches, held = block.batches, self.transactions.hold()
+        fates, discards = np.zeros((2, len(batches)), np.uint8)
+        decided = Decided(fates, discards, {}, {})
+        first = 0
+        try:
+            for stop in [*np.flatnonzero(are_special(batches)).tolist(), len(batches)]:
+                if stop > first:
+                    some = slice(first, stop)
+                    fates[some], discards[some] = self.on_data_batches(batches, first, stop)
+                if stop < len(batches):
+                    decided.special[stop] = self.on_batch(block.batch(stop))
+                    if held:
+                        decided.aborted[stop] = held.pop()
+                first = stop + 1
+        except Exception as error:  # noqa: BLE001  # it is raised by who reaches the batch
+            decided.problem = stop, error
+        finally:
+            self.transactions.held = None
+        return decided
+
     def _end_with_producer(self, producer_id: Int64s, last_offset: Int64s) -> Bools:
         at = np.searchsorted(self._producers, producer_id)
         at[at == len(self._producers)] = 0
@@ -155,25 +193,28 @@ class Verdicts:
         verdict: BatchVerdict,
         records: list[Record],
         latest_of: Sequence[int] | None = None,
-    ) -> list[Record]:
-        """Those of a batch's records that stay; `latest_of` their keys, where that is known."""
+    ) -> tuple[list[Record], int]:
+        """Those of a batch's records that stay, and how many go because they have no key.
+
+        `latest_of` their keys, where that is known.
+        """
         if verdict.discards_records:
-            return []
+            return [], 0
         if isinstance(batch, RecordBatch) and batch.header.is_control:
-            return records
+            return records, 0
         retains_deletes = self.retains_deletes(batch)
         latest = self._latest.latest_offset
-        kept = []
+        kept, without_key = [], 0
         for i, record in enumerate(records):
             if record.offset > latest:
                 kept.append(record)
             elif record.key is None:
-                self._stats.invalid_messages_read += 1
+                without_key += 1
             elif record.value is not None or retains_deletes:
                 known = self._known(record.key) if latest_of is None else latest_of[i]
                 if record.offset >= known:
                     kept.append(record)
-        return kept
+        return kept, without_key
 
     def _known(self, key: bytes) -> int:
         assert isinstance(self._latest, OffsetMap)  # others are asked for columns

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
-    from kafka_log.cleaner.columnar import Piece
+    from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.verdict import BatchVerdict
     from kafka_log.segment import LogSegment
 
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 
 class Witness(Protocol):
-    """Told in the order of the log. Arrays and pieces are good only until the call returns."""
+    """Told what is decided. Arrays and pieces are good only until the call returns."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether it must be told in the order of the log; else several threads may tell it."""
+        ...
 
     def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
         """Before a segment is filtered into the cleaned one of that base."""

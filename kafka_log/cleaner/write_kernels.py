@@ -405,7 +405,6 @@ def write_batches(
     counts: Any,
     fates: Any,
     discards: Any,
-    first_fate: int,
     first_batch: int,
     begin: int,
     stop: int,
@@ -422,15 +421,15 @@ def write_batches(
 ) -> tuple[int, int, int]:
     """The batches from `begin` to `stop` of a piece; which was next, where it wrote to, and why.
 
-    `packs` has the bit of each codec that can be written here. Fates are those of the batches
-    from `first_fate` on; `first_batch` is the place of the piece in its block.
+    `packs` has the bit of each codec that can be written here. Fates are those of the block, in
+    which `first_batch` is the place of the piece.
     """
     for batch in range(begin, stop):
         end_chunks(state, chunks, first_batch + batch, to)
         if to - state[CHUNK_START] > capacity:
             return batch, to, CHUNK_FULL
-        fate = fates[batch - first_fate]
-        is_discarded = discards[batch - first_fate] != 0
+        fate = fates[first_batch + batch]
+        is_discarded = discards[first_batch + batch] != 0
         if fate == DELETE:
             continue
         first = edges[batch]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.cleaner.columnar import Piece
+    from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.config import LogConfig

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
-from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.cleaner import Cleaned, Cleaner
 from kafka_log.cleaner.pieces import Piece
 from kafka_log.cleaner.read_buffer import BlockBuffer, ReadBuffer
+from kafka_log.cleaner.report import Removals
 from kafka_log.cleaner.verdict import BatchVerdict
+from kafka_log.cleaner.witness import Witness
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
@@ -96,6 +99,8 @@ class _Told:
         self.kept = 0
         self.positions: list[int] = []
 
+    is_ordered = True
+
     def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
         self.positions.clear()
 
@@ -126,25 +131,21 @@ class _Told:
         self.kept += len(kept)
 
 
-def _clean(directory: Path, *, columnar: bool, io_buffer_size: int) -> tuple[object, _Told]:
+def _cleaned(directory: Path, witness: Witness, **how: Any) -> Cleaned | str:
+    """What came of a round, or what it ended with."""
     log = PartitionLog.open(
         DiskFiles(directory), CONFIG, system_clock, Scheduler(system_clock), recovery_point=2**62
     )
     log.update_high_watermark(log.log_end_offset)
-    told = _Told()
-    cleaner = Cleaner(
-        CONFIG, lambda: NOW, columnar=columnar, io_buffer_size=io_buffer_size, witness=told
-    )
     try:
-        cleaned = cleaner.clean(log, None)
+        cleaned = Cleaner(CONFIG, lambda: NOW, witness=witness, **how).clean(log, None)
     except (FormatError, LogError) as error:
-        return str(error).replace(str(directory), ""), told
+        return str(error).replace(str(directory), "")
     finally:
         log.close_handlers()
     stats = cleaned.stats
-    assert told.kept == stats.messages_written
     stats.start_time = stats.map_complete_time = stats.end_time = 0
-    return cleaned, told
+    return cleaned
 
 
 def _files(directory: Path) -> dict[str, bytes]:
@@ -162,13 +163,29 @@ def test_blocks_leave_the_bytes_that_records_one_by_one_leave(tmp_path: Path, se
     for columnar in (True, False):
         directory = tmp_path / str(columnar) / "orders-0"
         _write_log(directory, seed)
-        cleaned, told = _clean(directory, columnar=columnar, io_buffer_size=size)
+        told = _Told()
+        cleaned = _cleaned(directory, told, columnar=columnar, io_buffer_size=size)
+        assert isinstance(cleaned, str) or told.kept == cleaned.stats.messages_written
         found.append((cleaned, told.kept, told.positions, _files(directory)))
     by_columns, by_rows = found
     assert by_columns[0] == by_rows[0]
     assert by_columns[3] == by_rows[3]
     if not isinstance(by_rows[0], str):
         assert by_columns[1:3] == by_rows[1:3]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_several_cores_leave_the_bytes_that_one_leaves(tmp_path: Path, seed: int) -> None:
+    size = random.Random(seed).choice((600, 20_000))
+    found = []
+    for cores in (1, 3):
+        directory = tmp_path / str(cores) / "orders-0"
+        _write_log(directory, seed)
+        removals = Removals()
+        cleaned = _cleaned(directory, removals, cores=cores, block_bytes=1, io_buffer_size=size)
+        removed = None if isinstance(cleaned, str) else removals.take()
+        found.append((cleaned, removed, _files(directory)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("capacity", [100, 5000, 40_000, 3_000_000])

@@ -1,0 +1,396 @@
+"""What stays of a block, by kernels: copied, or built anew.
+
+Decides nothing: verdict.py has told what becomes of batches, columnar.py what becomes of records.
+What is rare is left to rewrite.py: control batches, old magics, damage, gzip and snappy. Needs
+numba.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from kafka_format.batch import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    assemble,
+    attributes_of,
+)
+from kafka_format.columnar.native_codecs import linked, zstd_contexts
+from kafka_format.columnar.rewrite import encode_kept_records
+from kafka_format.columnar.window import Scratch, readonly
+from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress
+from kafka_log.cleaner import write_kernels as w
+from kafka_log.cleaner.columnar import judge
+from kafka_log.cleaner.read_buffer import chunk_ends
+from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
+from kafka_log.cleaner.verdict import BatchRetention, BatchVerdict
+from kafka_log.file_records import iter_memory_batches
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from kafka_format.columnar.records import RecordColumns, RecordScan
+    from kafka_format.transaction_index import AbortedTransaction
+    from kafka_log.cleaner.columnar import Judgement
+    from kafka_log.cleaner.offset_map import LatestOffsets
+    from kafka_log.cleaner.pieces import Block, Piece
+    from kafka_log.cleaner.stats import CleanerStats
+    from kafka_log.cleaner.verdict import Decided, Verdicts
+    from kafka_log.cleaner.witness import Witness
+
+    Int64s = npt.NDArray[np.int64]
+    Uint8s = npt.NDArray[np.uint8]
+
+_VERDICTS = {
+    (fate, discards): BatchVerdict(retention, bool(discards), False)
+    for fate, retention in (
+        (w.DELETE_EMPTY, BatchRetention.DELETE_EMPTY),
+        (w.RETAIN_EMPTY, BatchRetention.RETAIN_EMPTY),
+        (w.DELETE, BatchRetention.DELETE),
+    )
+    for discards in (0, 1)
+}
+_PACKED_HERE = (Codec.GZIP, Codec.SNAPPY)
+_MARGIN = 256 * 1024
+
+
+class Filtered(NamedTuple):
+    """What stays of a block, chunk by chunk; good until the writer begins the next block."""
+
+    block: Block
+    data: memoryview
+    chunks: Int64s
+    """Of each chunk where it ends in the data, and its largest offset."""
+    batches: Int64s
+    """As kafka_log.indexes.kernels takes them, with positions in the data."""
+    aborted: list[tuple[int, AbortedTransaction]]
+    """Transactions for the index, each with the number of the chunk that its marker is in."""
+    state: Int64s
+    """Counts, as write_kernels has them."""
+    problem: Exception | None
+    """Why it is not all; the chunks before it are here."""
+
+    def add_to(self, stats: CleanerStats) -> None:
+        """Of a block that is here as a whole."""
+        stats.messages_read += int(self.state[w.MESSAGES_READ])
+        stats.messages_written += int(self.state[w.MESSAGES_RETAINED])
+        stats.invalid_messages_read += int(self.state[w.WITHOUT_KEY])
+        stats.bytes_read += self.block.size_in_bytes
+        stats.bytes_written += len(self.data)
+
+
+class BlockWriter:
+    """What stays of block after block, in memory that is used again."""
+
+    def __init__(self, witness: Witness | None) -> None:
+        self._witness = witness
+        self._kernels = w.load()
+        self._is_kept = Scratch(np.uint8)
+        self._out = np.empty(0, np.uint8)
+        self._scratch = np.empty(0, np.uint8)
+        self._packs = 1 << Codec.NONE
+        self._packs |= (1 << Codec.LZ4) if "lz4_pack" in linked() else 0
+        self._packs |= (1 << Codec.ZSTD) if "zstd_pack" in linked() else 0
+
+    def filter(
+        self,
+        block: Block,
+        scan: RecordScan,
+        verdicts: Verdicts,
+        decided: Decided,
+        latest: LatestOffsets,
+        *,
+        new_horizon: int,
+        capacity: int,
+    ) -> Filtered:
+        """`capacity` is that of a chunk, `new_horizon` for batches that get one."""
+        self._begin(block, decided, new_horizon, capacity)
+        problem = None
+        try:
+            for piece in block.pieces(scan):
+                judged = judge(piece, verdicts, latest, self._is_kept)
+                told = self._write_piece(piece, judged, verdicts)
+                if self._witness is not None:
+                    self._witness.on_piece(
+                        piece, told, judged.is_kept, judged.latest_of, judged.retains_deletes
+                    )
+            self._kernels.end_chunks(self._state, self._chunks, len(block.batches), self._to)
+        except Exception as error:  # noqa: BLE001  # what was complete until then is wanted first
+            problem = error
+        return self._filtered(problem)
+
+    def _begin(self, block: Block, decided: Decided, new_horizon: int, capacity: int) -> None:
+        self._block = block
+        self._decided = decided
+        self._aborted: list[tuple[int, AbortedTransaction]] = []
+        self._new_horizon = new_horizon
+        self._capacity = capacity
+        self._codecs = np.array([zstd_contexts().compressing, 0, 0], np.int64)  # this thread's
+        self._to = 0
+        self._state = np.zeros(w.STATE_FIELDS, np.int64)
+        self._state[w.CHUNK_MAX_OFFSET] = -1
+        self._chunks = _chunks(block.chunk_ends)
+        self._written = np.empty((w.WRITTEN_FIELDS, len(block.batches)), np.int64)
+        self._make_room(block.size_in_bytes)
+
+    def _filtered(self, problem: Exception | None) -> Filtered:
+        """Of the chunks that are complete."""
+        chunks = self._chunks[1:, : int(self._state[w.CHUNK])]
+        end = int(chunks[0, -1]) if chunks.shape[1] else 0
+        written = self._written[:, : int(self._state[w.WRITTEN])]
+        count = int(np.searchsorted(written[w.WRITTEN_POSITION], end, side="left"))
+        data = self._out[:end].data
+        aborted, state = self._aborted, self._state
+        return Filtered(self._block, data, chunks, written[:, :count], aborted, state, problem)
+
+    def _make_room(self, size: int) -> None:
+        if self._to + size + _MARGIN > len(self._out):
+            larger = np.empty(self._to + 2 * (size + _MARGIN), np.uint8)
+            larger[: self._to] = self._out[: self._to]
+            self._out = larger
+
+    def _write_piece(
+        self, piece: Piece, judged: Judgement, verdicts: Verdicts
+    ) -> list[BatchVerdict]:
+        """The verdicts, if anybody wants them told."""
+        told: list[BatchVerdict] = []
+        first = 0
+        for stop in [*np.flatnonzero(piece.by_rows).tolist(), len(piece)]:
+            if stop > first:
+                self._write_span(piece, judged, verdicts, first, stop)
+                if self._witness is not None:
+                    told += map(
+                        self._verdict, range(piece.first_batch + first, piece.first_batch + stop)
+                    )
+            if stop < len(piece):
+                verdict = self._reach(piece.first_batch + stop)
+                told.append(verdict)
+                self._write_row_batch(piece, stop, verdict, verdicts, judged, self._witness)
+            first = stop + 1
+        return told
+
+    def _verdict(self, batch: int) -> BatchVerdict:
+        """On a batch of the block that is not special."""
+        decided = self._decided
+        return _VERDICTS[int(decided.fates[batch]), int(decided.discards[batch])]
+
+    def _reach(self, batch: int) -> BatchVerdict:
+        """A batch of the block comes next that is for rows."""
+        self._kernels.end_chunks(self._state, self._chunks, batch, self._to)
+        if self._to - int(self._state[w.CHUNK_START]) > self._capacity:
+            self._begin_chunk(batch)
+        decided = self._decided
+        if decided.problem is not None and decided.problem[0] == batch:
+            raise decided.problem[1]
+        if batch in decided.aborted:
+            self._aborted.append((int(self._state[w.CHUNK]), decided.aborted[batch]))
+        return decided.special.get(batch) or self._verdict(batch)
+
+    def _write_span(
+        self, piece: Piece, judged: Judgement, verdicts: Verdicts, begin: int, stop: int
+    ) -> None:
+        """Batches of magic 2 with data, all sound."""
+        while True:
+            begin, why = self._run_kernel(piece, judged, begin, stop)
+            if why == w.ALL_WRITTEN:
+                return
+            if why == w.NO_ROOM:
+                self._grow(piece, begin)
+            elif why == w.CHUNK_FULL:
+                self._begin_chunk(piece.first_batch + begin)
+            else:
+                verdict = self._verdict(piece.first_batch + begin)
+                if why == w.TO_BE_EMPTIED:
+                    self._write_empty(piece, begin, verdict, judged)
+                elif not self._write_packed(piece, begin, judged):
+                    self._write_row_batch(piece, begin, verdict, verdicts, judged, None)
+                begin += 1
+
+    def _run_kernel(
+        self, piece: Piece, judged: Judgement, begin: int, stop: int
+    ) -> tuple[int, int]:
+        records = piece.records
+        begin, to, why = self._kernels.write_batches(
+            self._block.data,
+            self._block.base,
+            records.batches.table,
+            readonly(records.data),
+            records.starts,
+            records.longs,
+            records.ints,
+            piece.edges,
+            judged.is_kept,
+            judged.counts,
+            self._decided.fates,
+            self._decided.discards,
+            piece.first_batch,
+            begin,
+            stop,
+            self._new_horizon,
+            self._packs,
+            self._capacity,
+            self._codecs,
+            self._chunks,
+            self._state,
+            self._written,
+            self._scratch,
+            self._out,
+            self._to,
+        )
+        self._to = int(to)
+        return int(begin), int(why)
+
+    def _grow(self, piece: Piece, batch: int) -> None:
+        first, last = int(piece.edges[batch]), int(piece.edges[batch + 1])
+        records = piece.records
+        start = int(records.starts[batch])
+        size = int(records.batches.size_in_bytes[batch])
+        if last > first:
+            data = readonly(records.data)
+            rows = (records.longs, records.ints, first, last, start)
+            size = max(size, int(self._kernels.largest_size(data, *rows)))
+        if size > len(self._scratch):
+            self._scratch = np.empty(2 * size, np.uint8)
+        self._make_room(size)
+
+    def _begin_chunk(self, batch: int) -> None:
+        """Where more was written than a chunk holds, Kafka reads the next one behind that."""
+        state, block = self._state, self._block
+        done = int(state[w.CHUNK])
+        table = np.ascontiguousarray(block.batches.table[:, batch:])
+        start = int(block.batches.position[batch])
+        ends, _ = chunk_ends(table, table.shape[1], start, self._capacity)
+        rest = _chunks(np.array([batch, *(batch + end for end in ends), len(block.batches)]))
+        self._chunks = np.concatenate([self._chunks[:, :done], rest], axis=1)
+        self._kernels.end_chunks(state, self._chunks, batch, self._to)
+
+    # ---------------------------------------------------------------------------- batch by batch
+
+    def _write_empty(self, piece: Piece, i: int, verdict: BatchVerdict, judged: Judgement) -> None:
+        kept = emptied(piece.batch(i))
+        self._append(kept.data, kept.max_offset)
+        self._state[w.MESSAGES_READ] += int(piece.edges[i + 1] - piece.edges[i])
+        if not verdict.discards_records:
+            self._state[w.WITHOUT_KEY] += judged.counts[i, 2]
+
+    def _write_packed(self, piece: Piece, i: int, judged: Judgement) -> bool:
+        """A batch of gzip or snappy; False if its rows must be asked."""
+        header, state = BatchHeader.unpack(piece.batch(i).raw), self._state
+        if header.attributes & CODEC_MASK not in _PACKED_HERE:
+            return False
+        first, last = int(piece.edges[i]), int(piece.edges[i + 1])
+        kept = rebuilt(
+            piece.records,
+            (first, last),
+            header,
+            judged.is_kept,
+            new_horizon=self._new_horizon if judged.counts[i, 1] else None,
+        )
+        if kept is None:
+            return False
+        self._append(kept.data, kept.max_offset)
+        state[w.MESSAGES_READ] += last - first
+        state[w.MESSAGES_RETAINED] += kept.messages
+        state[w.WITHOUT_KEY] += judged.counts[i, 2]
+        return True
+
+    def _write_row_batch(
+        self,
+        piece: Piece,
+        i: int,
+        verdict: BatchVerdict,
+        verdicts: Verdicts,
+        judged: Judgement,
+        witness: Witness | None,
+    ) -> None:
+        state, batch = self._state, piece.batch(i)
+        if verdict.retention is BatchRetention.DELETE:
+            if witness is not None:
+                witness.on_batch(batch, verdict, (), ())
+            return
+        result = FilterResult()
+        latest_of = judged.latest_of[piece.edges[i] : piece.edges[i + 1]].tolist()
+        filter_batch(
+            batch,
+            verdict,
+            verdicts,
+            self._new_horizon,
+            result,
+            latest_of=latest_of,
+            witness=witness,
+        )
+        state[w.MESSAGES_READ] += result.messages_read
+        state[w.MESSAGES_RETAINED] += result.messages_retained
+        state[w.WITHOUT_KEY] += result.invalid_messages_read
+        if result.data:
+            self._append(result.data, result.max_offset)
+
+    def _append(self, data: bytes | bytearray | memoryview, max_offset: int) -> None:
+        """A batch that was made elsewhere."""
+        self._make_room(len(data))
+        ((_, last_offset, max_timestamp),) = iter_memory_batches(data)
+        self._kernels.note_written(
+            self._state, self._written, self._to, last_offset, max_timestamp, max_offset
+        )
+        self._out[self._to : self._to + len(data)] = np.frombuffer(data, np.uint8)
+        self._to += len(data)
+
+
+def rebuilt(
+    records: RecordColumns,
+    rows: tuple[int, int],
+    header: BatchHeader,
+    is_kept: Uint8s,
+    *,
+    new_horizon: int | None,
+) -> Kept | None:
+    """A batch of its kept rows, by columns; `new_horizon` is for one that has none yet."""
+    some = slice(*rows)
+    chosen = is_kept[some].astype(np.bool_)
+    timestamps = records.timestamp[some][chosen]
+    horizon = new_horizon if header.delete_horizon_ms is None else header.delete_horizon_ms
+    has_horizon = horizon is not None and horizon >= 0
+    base_timestamp = horizon if horizon is not None and has_horizon else int(timestamps[0])
+    if not _is_writable(header):
+        return None
+    payload = encode_kept_records(
+        records,
+        is_kept,
+        rows,
+        base_offset=header.base_offset,
+        base_timestamp=base_timestamp,
+        compiled=True,
+    )
+    if payload is None:
+        return None
+    codec = codec_of(header.attributes)
+    is_append_time = bool(header.timestamp_type)
+    new = header._replace(
+        attributes=attributes_of(
+            codec,
+            header.timestamp_type,
+            is_transactional=header.is_transactional,
+            has_delete_horizon=has_horizon,
+        ),
+        base_timestamp=base_timestamp,
+        max_timestamp=header.max_timestamp if is_append_time else int(timestamps.max()),
+        record_count=int(chosen.sum()),
+    )
+    largest = int(records.offset[some][chosen].max())
+    return Kept(assemble(new, compress(codec, payload)), largest, new.record_count)
+
+
+def _is_writable(header: BatchHeader) -> bool:
+    """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
+    if header.producer_id == NO_PRODUCER_ID:
+        return not header.is_transactional
+    return header.producer_epoch != NO_PRODUCER_EPOCH and header.base_sequence >= 0
+
+
+def _chunks(ends: Int64s) -> Int64s:
+    chunks = np.zeros((w.CHUNK_FIELDS, len(ends)), np.int64)
+    chunks[w.LAST_BATCH] = ends
+    return chunks
