@@ -32,11 +32,10 @@ a compacted copy of a log dir, ready for a broker
   kafka-forensics compact /data --passes until-clean --output /copy
 
 exit codes: 0 done (whether anything was cleaned or not), 1 damaged batches were left out
-(--skip-damaged), 2 usage, 3 something could not be read, cleaned or written.
-All fields: docs/jobs/compact.md
+(--skip-damaged), or a checkpoint is none, 2 usage, 3 something could not be read, cleaned or
+written. All fields: docs/jobs/compact.md
 """
 _UNTIL_CLEAN = "until-clean"
-_END = "end"
 _MIB = 1024 * 1024
 _PARALLEL_ABOVE = 4096 * _MIB
 _TASK_MEMORY = 512 * _MIB
@@ -57,16 +56,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> options.Parser:
     parser = options.Parser("compact", description=_DESCRIPTION, epilog=_EPILOG)
-    options.add_paths(parser)
-    options.add_selection(parser)
-    options.add_settings(parser)
-    options.add_clock(parser)
+    options.add_partitions(parser)
     _add_cleaning(parser)
     compaction_explained.add_arguments(parser)
     options.add_mode(parser)
-    options.add_format(parser)
-    options.add_engine(parser)
-    options.add_kafka_version(parser)
+    options.add_running(parser)
     return parser
 
 
@@ -80,7 +74,7 @@ def _add_cleaning(parser: options.Parser) -> None:
     )
     group.add_argument(
         "--high-watermark",
-        type=_high_watermark,
+        type=options.high_watermark,
         metavar="OFFSET",
         help="what is replicated: an offset, or `end`; default: the checkpoint, else the end",
     )
@@ -114,22 +108,22 @@ def _add_cleaning(parser: options.Parser) -> None:
         metavar="BYTES",
         help="about what each of those tasks may take; default: 512 MiB",
     )
-    group.add_argument(
+    known_by = group.add_mutually_exclusive_group()
+    known_by.add_argument(
         "--exact-keys",
         action="store_true",
         help="compare whole keys, not hashes of 128 bits: slower, and the proof",
+    )
+    known_by.add_argument(
+        "--md5-keys",
+        action="store_true",
+        help="know keys by their MD5 as Kafka does, for what it made of keys crafted to collide",
     )
     group.add_argument(
         "--skip-damaged",
         action="store_true",
         help="leave damaged batches out, and report each; without it they end the cleaning",
     )
-
-
-def _high_watermark(text: str) -> int:
-    from pipelines.compaction import END
-
-    return END if text == _END else options.offset(text)
 
 
 def _passes(text: str) -> int | None:
@@ -141,16 +135,15 @@ def _passes(text: str) -> int | None:
 
 
 def _size(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a number of bytes")
-    return int(text)
+    return options.natural(text, "a number of bytes")
 
 
 # --------------------------------------------------------------------------------------- work
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.compaction import END, checkpoint_changes
+    from pipelines.compaction import checkpoint_changes
+    from pipelines.partition_tasks import END
 
     found = rewriting.find(arguments)
     high_watermark = arguments.high_watermark
@@ -201,9 +194,8 @@ def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> Broke
     from kafka_log.cleaner.offset_map import Keys
     from pipelines.tables.compaction import broker_settings
 
-    chosen = replace(
-        broker_settings(settings), keys=Keys.EXACT if arguments.exact_keys else Keys.HASHED
-    )
+    keys = Keys.EXACT if arguments.exact_keys else Keys.MD5 if arguments.md5_keys else Keys.HASHED
+    chosen = replace(broker_settings(settings), keys=keys)
     if arguments.dedupe_buffer_size is not None:
         chosen = replace(chosen, dedupe_buffer_size=arguments.dedupe_buffer_size)
     try:
@@ -219,7 +211,7 @@ def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> Broke
 def _show(done: Done, arguments: argparse.Namespace) -> None:
     rows = done.rows
     if arguments.format == "json":
-        for row in rows:
+        for row in (*done.checkpoints, *rows):
             print(json_line(row))
         return
     # A log dir has many topics that are none of the cleaner's: told of where they were asked for.
@@ -230,7 +222,7 @@ def _show(done: Done, arguments: argparse.Namespace) -> None:
     if cells:
         for line in table(_COLUMNS, cells, right=_NUMBERS):
             print(line)
-    rewriting.tell_findings(done.findings)
+    rewriting.tell_findings(done.left_out)
 
 
 def _cells(row: Row) -> list[object] | None:

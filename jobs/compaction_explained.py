@@ -167,10 +167,10 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
     from kafka_log.cleaner.rules import RULES
 
     if arguments.format == "json":
-        for row in done.rows:
+        for row in (*done.checkpoints, *done.rows):
             print(json_line(row))
         return
-    rewriting.tell_findings(done.findings)
+    rewriting.tell_findings(done.left_out)
     rows = [row for row in done.rows if row["kind"] == "explained"]
     counts: Counter[str] = Counter()
     for row in rows:
@@ -204,7 +204,7 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
         for row in (*done.findings, *records):
             print(json_line(row))
     else:
-        rewriting.tell_findings(done.findings)
+        rewriting.tell_findings(done.left_out)
         lines = table(_LIFE, map(_life_cells, records), right=("round", "offset"))
         for line in lines if records else ():
             print(line)
@@ -254,10 +254,10 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
     done.rows += rewriting.answers(arguments, "what-if", tasks, judge, done)  # type: ignore[arg-type]
     total = totals(done.rows)
     if arguments.format == "json":
-        for row in (*done.rows, *total):
+        for row in (*done.checkpoints, *done.rows, *total):
             print(json_line(row))
         return done.exit_code
-    rewriting.tell_findings(done.findings)
+    rewriting.tell_findings(done.left_out)
     if any(row["partitions"] for row in total):
         for line in (*_side_by_side(total), "", *_chart(total)):
             print(line)

@@ -185,10 +185,23 @@ def offset(text: str) -> int:
     return natural(text, "an offset, 0 or more")
 
 
+def high_watermark(text: str) -> int:
+    """For an option that takes one: an offset, or END."""
+    from pipelines.partition_tasks import END
+
+    return END if text == "end" else natural(text, "an offset, or `end`")
+
+
 def new_directory(text: str) -> str:
     """For an option that takes one."""
     if not text:  # of a shell's variable that is not set
         raise argparse.ArgumentTypeError("found nothing, expected a directory to be made")
+    return text
+
+
+def _file(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("found nothing, expected a file")
     return text
 
 
@@ -229,7 +242,10 @@ def add_settings(parser: Parser) -> None:
         "settings (from KRaft metadata in the log dir, then --config, then --set)"
     )
     group.add_argument(
-        "--config", metavar="FILE", help="Kafka's own names, as in server.properties"
+        "--config",
+        type=_file,
+        metavar="FILE",
+        help="Kafka's own names, as in server.properties",
     )
     group.add_argument(
         "--set",

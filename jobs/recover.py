@@ -73,7 +73,7 @@ def _work(arguments: argparse.Namespace) -> int:
     )
     done = recover.run(arguments, found)
     done.rows[:0] = list(_log_dir_rows(found, arguments))
-    _show(done.rows, arguments.format)
+    _show(done, arguments.format)
     if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done))
     return done.exit_code or (options.FINDINGS if any(map(_is_bad, done.rows)) else options.CLEAN)
@@ -134,12 +134,12 @@ def _is_bad(row: Row) -> bool:
     return row["kind"] == "partition" and bool(row["lost_bytes"] or row["error"])
 
 
-def _show(rows: Sequence[Row], form: str) -> None:
+def _show(done: Done, form: str) -> None:
     if form == "json":
-        for row in rows:
+        for row in (*done.checkpoints, *done.rows):
             print(json_line(row))
         return
-    cells = [each for row in rows if (each := _cells(row)) is not None]
+    cells = [each for row in done.rows if (each := _cells(row)) is not None]
     if cells:
         for line in table(_COLUMNS, cells, right=("before", "after")):
             print(line)
@@ -174,6 +174,7 @@ def _summary(done: Done) -> str:
     if stopped:
         parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
     given_up = {row["path"] for row in done.rows if row["kind"] == "log_dir" and _is_bad(row)}
+    given_up |= {row["path"] for row in done.checkpoints}
     if given_up:
         parts.append(f"{rewriting.counted(len(given_up), 'log dir')} would not load")
     if done.failures:

@@ -24,11 +24,10 @@ _EPILOG = """\
 example: what would go if a week were kept, judged at a given time
   kafka-forensics retain /data --set retention.ms=604800000 --now 2026-11-16T12:00:00Z
 
-exit codes: 0 done (whether anything goes or not), 2 usage, 3 something could not be read or
-written. All fields: docs/jobs/retain.md
+exit codes: 0 done (whether anything goes or not), 1 a checkpoint is none, 2 usage, 3 something
+could not be read or written. All fields: docs/jobs/retain.md
 """
 _COLUMNS = ("partition", "segment", "end", "size", "newest record", "verdict", "reason")
-_END = "end"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +39,7 @@ def _parser() -> options.Parser:
     options.add_partitions(parser)
     parser.add_argument(
         "--high-watermark",
-        type=_high_watermark,
+        type=options.high_watermark,
         metavar="OFFSET",
         help="what is replicated: an offset, or `end`; default: the checkpoint",
     )
@@ -55,14 +54,9 @@ def _parser() -> options.Parser:
     return parser
 
 
-def _high_watermark(text: str) -> int:
-    from pipelines.retention import END
-
-    return END if text == _END else options.natural(text, f"an offset, or `{_END}`")
-
-
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.retention import END, checkpoint_changes, retain_partition
+    from pipelines.partition_tasks import END
+    from pipelines.retention import checkpoint_changes, retain_partition
 
     found = rewriting.find(arguments)
     high_watermark = arguments.high_watermark
@@ -72,7 +66,7 @@ def _work(arguments: argparse.Namespace) -> int:
         verb="retain", function=retain_partition, changes_of=checkpoint_changes
     )
     done = retain.run(arguments, found)
-    _show(done.rows, arguments.format)
+    _show([*done.checkpoints, *done.rows], arguments.format)
     if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done))
     return done.exit_code

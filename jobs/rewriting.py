@@ -40,12 +40,34 @@ class Done:
     where: str = ""
     """For the summary's end: where it was written."""
     error: str | None = None
-    told: set[str] = field(default_factory=set)
-    """Failures of which stderr has a line: several tasks may meet the same."""
+    checkpoints: list[Row] = field(default_factory=list)
+    """Findings: files that are no checkpoints; stderr has a line of each."""
+    _told: set[str] = field(default_factory=set)
+    """Paths, and failures, of which stderr has a line: several tasks may meet the same."""
 
     @classmethod
-    def of(cls, found: Found) -> Done:
-        return cls(unreadable=set(found.unreadable))
+    def of(cls, found: Found, *, is_dry: bool = True) -> Done:
+        """Nothing yet. Where something is to be written, a bad checkpoint ends it, and is told."""
+        done = cls(
+            unreadable=set(found.unreadable),
+            checkpoints=list(found.checkpoints),
+            _told=set(found.unreadable),
+        )
+        for row in found.checkpoints if is_dry else ():
+            tell(
+                f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
+                f" {row['expected']}; read as without rows, while a broker takes the log dir"
+                " offline: repair the file, or move it away"
+            )
+        return done
+
+    def tell(self, line: str) -> bool:
+        """Whether stderr had nothing of it yet: what could not be looked at is told once."""
+        if line in self._told or any(line.startswith(f"{each}: ") for each in self._told):
+            return False
+        self._told.add(line)
+        tell(line)
+        return True
 
     def fail(self, partition: str) -> None:
         """A partition of which nothing is told: whatever of it could not be read, it is one."""
@@ -66,6 +88,11 @@ class Done:
 
     @property
     def findings(self) -> list[Row]:
+        return [*self.checkpoints, *self.left_out]
+
+    @property
+    def left_out(self) -> list[Row]:
+        """Findings: damage that --skip-damaged passed over."""
         return [row for row in self.rows if row.get("kind") == "finding"]
 
     @property
@@ -98,7 +125,7 @@ class Rewriting:
             raise options.UsageError(
                 "--in-place stays on one machine (Spark may run a task twice): use --engine local"
             )
-        done = Done.of(found)
+        done = Done.of(found, is_dry=mode is options.Mode.DRY_RUN)
         in_place = mode is options.Mode.IN_PLACE
         try:
             with (
@@ -115,7 +142,8 @@ class Rewriting:
             done.error = text_of(error)
             if is_full_disk(error) and arguments.output is not None:
                 done.error = f"{arguments.output}: {done.error} where the copy is written"
-            tell(done.error)
+            if not done.tell(done.error):
+                tell("nothing was written")
             return done
         done.was_written = mode is not options.Mode.DRY_RUN
         done.where = "" if arguments.output is None else f"; written to {arguments.output}"
@@ -181,10 +209,7 @@ def answers(
             if isinstance(row, Failure):
                 done.fail(row.task.path)
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
-                line = f"{place}{row.message}"
-                if line not in done.told:
-                    done.told.add(line)
-                    tell(line)
+                if done.tell(f"{place}{row.message}"):
                     sys.stderr.write(row.details)
             else:
                 yield row
@@ -201,6 +226,8 @@ class Found:
     """Those of the tasks."""
     unreadable: frozenset[str]
     """What could not be looked at, all that was given if that is nothing; stderr tells why."""
+    checkpoints: tuple[Row, ...]
+    """Findings: files of these log dirs that are no checkpoints. Not told yet: see Done."""
     settings: Settings
     metadata: ClusterMetadata | None = None
 
@@ -226,9 +253,6 @@ def find(arguments: argparse.Namespace) -> Found:
         if Path(path).is_file():
             raise options.UsageError(f"{path}: found a file, expected a log dir or a partition")
     inventory = scan(arguments.paths)
-    problems = list(inventory.all_problems())
-    for problem in problems:
-        tell(f"{problem.path}: {problem.message}")
     try:
         settings = read_settings(
             metadata=inventory.metadata,
@@ -247,16 +271,51 @@ def find(arguments: argparse.Namespace) -> Found:
     except (FormatError, OSError) as error:
         raise options.UsageError(f"--config: {text_of(error)}") from error
     used = {task.log_dir for task in tasks}
+    log_dirs = [each for each in inventory.log_dirs if each.path in used]
+    checkpoints = tuple(_bad_checkpoints(log_dirs))
+    told_later = {row["file"] for row in checkpoints}
+    problems = [each for each in inventory.all_problems() if each.path not in told_later]
+    for problem in problems:
+        tell(f"{problem.path}: {problem.message}")
     unreadable = {each.path for each in problems if each.trouble is Trouble.UNREADABLE}
-    if not tasks:
+    if not tasks and not unreadable.issuperset(arguments.paths):
         tell(nothing_meant(arguments, inventory))
     return Found(
         tasks=tasks,
-        log_dirs=[each for each in inventory.log_dirs if each.path in used],
+        log_dirs=log_dirs,
         unreadable=frozenset(unreadable if unreadable or tasks else arguments.paths),
+        checkpoints=checkpoints,
         settings=settings,
         metadata=inventory.metadata,
     )
+
+
+def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
+    from kafka_format.checkpoint_file import read_offset_checkpoint
+    from kafka_format.errors import FormatError
+    from kafka_log.evidence.inventory import CheckpointState
+
+    for log_dir in log_dirs:
+        for kind, checkpoint in log_dir.checkpoints.items():
+            if checkpoint.state is not CheckpointState.MALFORMED:
+                continue
+            try:
+                read_offset_checkpoint(os.path.join(log_dir.path, kind.value))  # noqa: PTH118
+            except FormatError as error:
+                yield {
+                    "kind": "finding",
+                    "topic": None,
+                    "partition": None,
+                    "path": log_dir.path,
+                    "id": "CKP001",
+                    "file": error.location.path,
+                    "position": error.location.position,
+                    "size_in_bytes": None,
+                    "first_offset": None,
+                    "next_offset": None,
+                    "found": error.found,
+                    "expected": error.expected,
+                }
 
 
 def nothing_meant(arguments: argparse.Namespace, inventory: Inventory) -> str:

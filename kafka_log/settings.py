@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ __all__ = ["Settings", "SettingsError", "read_settings"]
 _TOPIC_PREFIX = "topic."
 _ALL = {**TOPIC, **BROKER}
 _MISTYPED = 0.88  # how alike a name must be to one of ours; no name of Kafka's own is
+_NO_TEXT = re.compile(rb"[^\t\n\f\r\x20-\xff]")
 _MAX_METADATA_BATCH = 8 * 1024 * 1024
 _LEAST_SEGMENT_BEFORE_4_0 = 14
 _HIDDEN = {
@@ -195,7 +197,14 @@ def read_settings(
 
 def _read_file(path: str | os.PathLike[str]) -> Source:
     source = Source()
-    for name, value in read_properties(path).values().items():
+    properties = read_properties(path)
+    # To Java any bytes are properties; to people a file with such bytes is another one.
+    if (found := _NO_TEXT.search(b"".join(line.raw for line in properties.lines))) is not None:
+        raise SettingsError(
+            f"{os.fspath(path)}@{found.start()}: found byte {found[0][0]:#04x}, expected text, as"
+            " in server.properties"
+        )
+    for name, value in properties.values().items():
         try:
             known = _add(source, name, value, same_name_is_of_broker=True)
         except SettingsError as error:

@@ -34,7 +34,7 @@ from kafka_log.names import (
     parse_file_name,
 )
 from kafka_log.resync import find_batch
-from pipelines.partition_tasks import is_full_disk
+from pipelines.partition_tasks import END, is_full_disk
 from pipelines.progress import report
 from pipelines.recovery import lost_bytes
 
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-END = -1
-"""As a high watermark: the log's end, wherever that is."""
 UNTIL_CLEAN = None
 """As the number of passes."""
 _NOTES = {

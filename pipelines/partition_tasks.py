@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]
 
+END = -1
+"""As a high watermark: the log's end, wherever that is."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -10,6 +10,7 @@ from kafka_log.disk.output import check_in_place
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
+from pipelines.partition_tasks import END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-END = -1
-"""As a high watermark: the log's end, wherever that is."""
 _NOTES = {
     DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
     DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",

@@ -1,10 +1,10 @@
 """`compact` when it is asked why, and what if: nothing is cleaned."""
 
-import json
 import os
 import signal
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,8 @@ from jobs import compact
 from jobs.compaction_explained import shown_key
 from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
 from tests.golden import earlier
-from tests.jobs.test_retain import contents
+from tests.jobs.trees import contents
+from tests.jobs.verbs import rows_of_verb, run_verb
 
 NOW = f"--now={earlier.NOW}"
 COMPACT = "--set=cleanup.policy=compact"
@@ -25,16 +26,8 @@ def log_dir(tmp_path_factory):
     return earlier.log_dir(tmp_path_factory.mktemp("explained"))
 
 
-def run(capsys, *arguments):
-    code = compact.main([str(each) for each in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def rows(capsys, *arguments):
-    code, out, err = run(capsys, *arguments, "--format", "json")
-    assert code == CLEAN, err
-    return [json.loads(line) for line in out.splitlines()]
+run = partial(run_verb, compact.main)
+rows = partial(rows_of_verb, compact.main)
 
 
 def test_the_life_of_a_key_is_told_record_by_record(capsys, log_dir):

@@ -1,35 +1,23 @@
 """`retain` on real brokers' directories: Kafka's own log says which segments must go."""
 
 import errno
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from jobs import cli, retain
-from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
+from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests import golden
-from tests.jobs.trees import tree
+from tests.jobs.trees import contents, tree
 from tests.jobs.verbs import rows_of_verb, run_verb
 from tests.kafka_log.disk.test_output import small_disk
 from tests.unreadable import open_the_way, unreadable
 
 NOW = 1_794_820_000_000  # some time after the packs were made
-
-
-@pytest.fixture
-def data(tmp_path):
-    """A log dir of one's own, cleanly stopped, with a directory to be deleted."""
-    (log_dir,) = golden.log_dirs(golden.shared("clean-3.9.1"))
-    return Path(shutil.copytree(log_dir, tmp_path / "data"))
-
-
 run = partial(run_verb, retain.main)
 rows = partial(rows_of_verb, retain.main)
 
@@ -42,10 +30,6 @@ def deleted(found, topic, partition=0):
         and (row["topic"], row["partition"]) == (topic, partition)
         and row["is_deleted"]
     ]
-
-
-def contents(directory):
-    return {name: digest for name, (digest, _) in tree(directory).items()}
 
 
 # ----------------------------------------------------------------------------- against Kafka
@@ -213,37 +197,7 @@ def test_in_place_ends_as_a_copy_does(capsys, data, tmp_path):
     assert [row for row in found if row.get("is_deleted")] == []
 
 
-def test_in_place_is_refused_while_a_broker_lives(capsys, data):
-    (data / ".lock").write_bytes(b"")
-    before = tree(data)
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
-    hold += "print('held', flush=True); sys.stdin.read()"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", hold, str(data / ".lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert holder.stdout.readline() == b"held\n"
-        code, _, err = run(capsys, data, "--set=retention.bytes=0", "--in-place")
-    finally:
-        holder.communicate()
-    assert code == COULD_NOT_RUN
-    assert "expected no live broker" in err
-    assert tree(data) == before
-    with (data / ".lock").open("r+b") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
 # ------------------------------------------------------------------------------------ trouble
-
-
-def test_output_inside_the_evidence_is_refused(capsys, data):
-    before = tree(data)
-    code, _, err = run(capsys, data / "tiny.segments-0", "--output", data / "out")
-    assert code == COULD_NOT_RUN
-    assert "outside the evidence" in err
-    assert tree(data) == before
 
 
 def test_a_copy_that_does_not_fit_leaves_nothing(capsys, data, tmp_path, monkeypatch):
@@ -301,51 +255,6 @@ def test_a_partition_that_cannot_be_retained_keeps_the_copy_from_being_written(
     assert "found no segment" in err
     assert "tiny.segments-0" in out
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ([], "no PATH given"),
-        (["{data}", "--high-watermark", "7"], "an offset is of one partition"),
-        (["{data}", "--high-watermark", "last"], "expected an offset, or `end`"),
-        (["{data}", "--set=retention.msec=1"], "did you mean retention.ms"),
-        (["{data}", "--set=retention.ms=soon"], "retention.ms"),
-        (["{data}", "--output", "x", "--in-place"], "not allowed with"),
-        (["{data}/meta.properties"], "found a file"),
-        (["{data}", "--config", "{data}/nowhere"], "nowhere"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_a_line(capsys, data, arguments, problem):
-    code, _, err = run(capsys, *(each.format(data=data) for each in arguments))
-    assert code == USAGE
-    assert problem in err.splitlines()[0]
-
-
-@pytest.mark.parametrize("mode", ["--output", "--in-place"])
-def test_a_checkpoint_that_is_garbage_is_told_before_anything_is_written(
-    capsys, data, tmp_path, mode
-):
-    (data / "replication-offset-checkpoint").write_bytes(b"0\n1\nno row\n")
-    before = tree(data)
-    where = [mode, tmp_path / "out"] if mode == "--output" else [mode]
-    code, _, err = run(capsys, data, "--now", NOW, *where)
-    assert code == COULD_NOT_RUN
-    assert "replication-offset-checkpoint@4: found 'no row'" in err
-    assert "nothing was written: repair the file, or move it away" in err
-    assert tree(data) == before
-    assert [each.name for each in tmp_path.iterdir()] == ["data"]
-
-
-def test_in_place_does_not_write_through_a_link(capsys, data, tmp_path):
-    partition = data / "tiny.segments-0"
-    log = min(partition.glob("*.log"))
-    elsewhere = Path(shutil.move(log, tmp_path / "elsewhere"))
-    log.symlink_to(elsewhere)
-    before = tree(partition), elsewhere.read_bytes()
-    code, _, err = run(capsys, partition, "--now", NOW, "--in-place")
-    assert (code, (tree(partition), elsewhere.read_bytes())) == (COULD_NOT_RUN, before)
-    assert f"{log}: found a symbolic link" in err
 
 
 def test_a_name_from_the_disk_says_nothing_to_a_terminal(capsys, data):

@@ -13,3 +13,8 @@ def tree(directory):
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
+
+
+def contents(directory):
+    """Every file below, with its content."""
+    return {name: digest for name, (digest, _) in tree(directory).items()}

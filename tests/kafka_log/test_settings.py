@@ -234,6 +234,28 @@ def test_what_cannot_be_meant_is_refused_with_the_nearest_name(override, message
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"\x00", "@0: found byte 0x00"),
+        (b"retention.ms=1\n\x7fELF\x02\x01", "@19: found byte 0x02"),
+        ("retention.ms=1\n".encode("utf-16-le"), "@1: found byte 0x00"),
+    ],
+)
+def test_a_file_that_is_no_text_is_refused_and_named(tmp_path, content, place):
+    path = tmp_path / "server.properties"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError) as caught:
+        read_settings(config=path)
+    assert str(caught.value) == f"{path}{place}, expected text, as in server.properties"
+
+
+def test_a_file_with_letters_beyond_ascii_is_text(tmp_path):
+    path = tmp_path / "server.properties"
+    path.write_text("# größer\r\n\tretention.ms = 7\f\n")
+    assert read_settings(config=path).for_topic("orders").retention_ms == 7
+
+
 def test_a_file_with_a_mistyped_name_is_refused_and_named(tmp_path):
     file = tmp_path / "server.properties"
     file.write_text("listeners=PLAINTEXT://:9092\nlog.retention.hour=5\n")

@@ -1,11 +1,10 @@
 """The verb as its tests call it, and small logs to give it."""
 
-import json
 import os
 import uuid
+from functools import partial
 
 from jobs import compact
-from jobs.options import CLEAN
 from kafka_format.batch import encode_batch
 from kafka_format.log_file import LogFile
 from kafka_format.record import SimpleRecord
@@ -13,6 +12,7 @@ from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.log import PartitionLog
+from tests.jobs.verbs import rows_of_verb, run_verb
 
 NOW = 1_794_820_000_000
 BEGIN = 1_700_000_000_000
@@ -25,16 +25,8 @@ CHECKPOINTS = {
 }
 
 
-def run(capsys, *arguments):
-    code = compact.main([str(each) for each in arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def rows(capsys, *arguments, code=CLEAN):
-    found, out, err = run(capsys, *arguments, "--format", "json")
-    assert found == code, err
-    return [json.loads(line) for line in out.splitlines()]
+run = partial(run_verb, compact.main)
+rows = partial(rows_of_verb, compact.main)
 
 
 def of_kind(found, kind):

@@ -17,8 +17,9 @@ from tests.jobs.compact.compacting import (
     values,
     write_log,
 )
-from tests.jobs.test_retain import contents, tree
+from tests.jobs.trees import contents, tree
 from tests.kafka_log.cleaner.cleaning import draw_plan
+from tests.kafka_log.cleaner.test_collisions import PAIRS
 from tests.kafka_log.driver import files_of
 
 # ------------------------------------------------------------------------------- against Kafka
@@ -342,6 +343,18 @@ def test_exact_keys_and_hashed_ones_lead_to_the_same_bytes(capsys, log_dir, tmp_
     rows(capsys, log_dir, COMPACT, "--now", NOW, "--exact-keys", "--output", tmp_path / "exact")
     assert tree(tmp_path / "hashed" / "orders-0") == tree(tmp_path / "exact" / "orders-0")
     assert contents(tmp_path / "hashed") == contents(tmp_path / "exact")
+
+
+def test_keys_crafted_to_have_one_md5_lose_a_record_only_where_they_are_known_by_it(
+    capsys, tmp_path
+):
+    """As in Kafka: see tests/kafka_log/cleaner/test_collisions.py."""
+    for number, pair in enumerate(PAIRS.values()):
+        log_dir = write_log(tmp_path / f"data-{number}", 2, keys=pair)
+        for option, kept in ((None, [0, 1]), ("--exact-keys", [0, 1]), ("--md5-keys", [1])):
+            out = tmp_path / f"out-{number}-{option}"
+            rows(capsys, log_dir, COMPACT, "--now", NOW, *filter(None, [option]), "--output", out)
+            assert [offset for offset, _ in values(out / "orders-0")] == kept
 
 
 def test_records_without_a_key_go_and_are_counted(capsys, tmp_path):

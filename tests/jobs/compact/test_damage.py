@@ -20,7 +20,7 @@ from tests.jobs.compact.compacting import (
     values,
     write_log,
 )
-from tests.jobs.test_retain import tree
+from tests.jobs.trees import tree
 
 # ------------------------------------------------------------------------------ unclean directories
 
@@ -117,7 +117,7 @@ def test_skip_damaged_leaves_the_batch_out_and_reports_its_offsets(capsys, log_d
     damage(log, position + 70)
     before = tree(log_dir)
     options = [log_dir, COMPACT, "--now", NOW, "--skip-damaged", "--output", tmp_path / "out"]
-    found = rows(capsys, *options, code=FINDINGS)
+    found = rows(capsys, *options, expect=FINDINGS)
     finding = one(found, "finding")
     assert (finding["id"], finding["file"]) == ("LOG001", str(log))
     assert (finding["position"], finding["size_in_bytes"]) == (position, 80)
@@ -181,7 +181,7 @@ def test_skip_damaged_looks_at_what_a_start_would_swap_in(capsys, log_dir, tmp_p
     assert [offset for offset, _ in values(tmp_path / "sound" / "orders-0")] == [7, 8, 9]
     damage(log, 70)  # sound again
     damage(swap, batch_positions(swap)[1] + 70)
-    found = rows(capsys, *options, "--output", tmp_path / "less", code=FINDINGS)
+    found = rows(capsys, *options, "--output", tmp_path / "less", expect=FINDINGS)
     assert one(found, "finding")["first_offset"] == 7
     assert [offset for offset, _ in values(tmp_path / "less" / "orders-0")] == [4, 8, 9]
 
@@ -196,7 +196,7 @@ def test_what_is_torn_at_the_end_is_damage_after_a_stop_in_order(
     active = max((log_dir / "orders-0").glob("*.log"))
     active.write_bytes(bytes(7) + b"torn")
     options = [log_dir, COMPACT, "--now", NOW, "--skip-damaged", "--output", tmp_path / "out"]
-    found = rows(capsys, *options, code=FINDINGS if is_clean else CLEAN)
+    found = rows(capsys, *options, expect=FINDINGS if is_clean else CLEAN)
     partition = one(found)
     assert (partition["findings"], partition["cut_bytes"]) == ((1, 0) if is_clean else (0, 11))
     assert (tmp_path / "out" / "orders-0" / active.name).read_bytes() == b""
@@ -214,7 +214,7 @@ def test_bytes_that_cannot_be_a_batch_are_left_out_up_to_the_next_sound_one(caps
     assert err.startswith(f"{log}@{first}: ")
     found = rows(
         capsys, log_dir, COMPACT, "--now", NOW, "--skip-damaged", "--output", tmp_path / "out",
-        code=FINDINGS,
+        expect=FINDINGS,
     )  # fmt: skip
     finding = one(found, "finding")
     assert (finding["position"], finding["size_in_bytes"]) == (first, second - first)
@@ -239,7 +239,7 @@ def test_records_that_do_not_decode_under_a_right_checksum_are_named_and_left_ou
     assert tree(log_dir) == before
     found = rows(
         capsys, log_dir, COMPACT, "--now", NOW, "--skip-damaged", "--output", tmp_path / "out",
-        code=FINDINGS,
+        expect=FINDINGS,
     )  # fmt: skip
     assert one(found, "finding")["id"] == "LOG003"
 

@@ -1,17 +1,12 @@
 """`compact` where it cannot work: a line that says why, and nothing half done."""
 
-import fcntl
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-import pytest
-
 from jobs import cli
-from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
+from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests.jobs.compact.compacting import (
     COMPACT,
@@ -21,41 +16,10 @@ from tests.jobs.compact.compacting import (
     values,
     write_log,
 )
-from tests.jobs.test_retain import tree
+from tests.jobs.trees import tree
 from tests.kafka_log.disk.test_output import small_disk
 
 # -------------------------------------------------------------------------------------- trouble
-
-
-def test_in_place_is_refused_while_a_broker_lives(capsys, log_dir):
-    (log_dir / ".lock").write_bytes(b"")
-    before = tree(log_dir)
-    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
-    hold += "print('held', flush=True); sys.stdin.read()"
-    holder = subprocess.Popen(
-        [sys.executable, "-c", hold, str(log_dir / ".lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert holder.stdout.readline() == b"held\n"
-        code, _, err = run(capsys, log_dir, COMPACT, "--in-place")
-    finally:
-        holder.communicate()
-    assert code == COULD_NOT_RUN
-    assert "expected no live broker" in err
-    assert tree(log_dir) == before
-    with (log_dir / ".lock").open("r+b") as file:
-        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-
-@pytest.mark.parametrize("place", ["out", "orders-0/out"])
-def test_output_inside_the_evidence_is_refused(capsys, log_dir, place):
-    before = tree(log_dir)
-    code, _, err = run(capsys, log_dir / "orders-0", COMPACT, "--output", log_dir / place)
-    assert code == COULD_NOT_RUN
-    assert "outside the evidence" in err
-    assert tree(log_dir) == before
 
 
 def test_a_disk_that_is_too_small_is_left_empty(capsys, log_dir, tmp_path):
@@ -130,16 +94,6 @@ def test_a_partition_that_cannot_be_compacted_keeps_the_copy_from_being_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_in_place_does_not_write_through_a_link(capsys, log_dir, tmp_path):
-    log = min((log_dir / "orders-0").glob("*.log"))
-    elsewhere = Path(shutil.move(log, tmp_path / "elsewhere"))
-    log.symlink_to(elsewhere)
-    before = tree(log_dir), elsewhere.read_bytes()
-    code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--in-place")
-    assert (code, (tree(log_dir), elsewhere.read_bytes())) == (COULD_NOT_RUN, before)
-    assert f"{log}: found a symbolic link" in err
-
-
 def test_in_place_does_not_write_in_a_partition_that_lies_elsewhere(capsys, log_dir, tmp_path):
     partition = log_dir / "orders-0"
     elsewhere = Path(shutil.move(partition, tmp_path / "elsewhere"))
@@ -154,42 +108,6 @@ def test_tiered_storage_is_refused(capsys, log_dir):
     code, _, err = run(capsys, log_dir, COMPACT, "--set=remote.storage.enable=true")
     assert code == COULD_NOT_RUN
     assert "remote.storage.enable=true" in err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ([], "no PATH given"),
-        (["{data}", "--passes", "0"], "expected 1 or more, or `until-clean`"),
-        (["{data}", "--passes", "all"], "expected 1 or more, or `until-clean`"),
-        (["{data}", "--first-dirty", "-1"], "expected an offset"),
-        (["{data}", "--first-dirty", "7"], "an offset is of one partition"),
-        (["{data}", "--high-watermark", "last"], "expected an offset"),
-        (["{data}", "--dedupe-buffer-size", "1M"], "expected a number of bytes"),
-        (["{data}", "--set=log.cleaner.dedup.buffer.size=1"], "did you mean log.cleaner.dedupe"),
-        (["{data}", "--output", "x", "--in-place"], "not allowed with"),
-        (["{data}", "--output", ""], "found nothing, expected a directory"),
-        (["{data}", "--explain", ""], "found nothing, expected a directory"),
-        (["{data}/meta.properties"], "found a file"),
-    ],
-)
-def test_what_makes_no_sense_is_refused_in_a_line(capsys, data, arguments, problem):
-    code, _, err = run(capsys, *(each.format(data=data) for each in arguments))
-    assert code == USAGE
-    assert problem in err.splitlines()[0]
-
-
-@pytest.mark.parametrize("mode", ["--output", "--in-place"])
-def test_a_checkpoint_that_is_garbage_is_told_before_anything_is_written(
-    capsys, log_dir, tmp_path, mode
-):
-    (log_dir / "cleaner-offset-checkpoint").write_bytes(b"0\n1\nno row\n")
-    before = tree(log_dir)
-    where = [mode, tmp_path / "out"] if mode == "--output" else [mode]
-    code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, *where)
-    assert code == COULD_NOT_RUN
-    assert "cleaner-offset-checkpoint@4: found 'no row'" in err
-    assert tree(log_dir) == before
 
 
 def test_the_verb_is_known(capsys):

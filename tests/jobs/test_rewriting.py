@@ -1,0 +1,236 @@
+"""What the verbs over partitions share: what they refuse, and how they tell of trouble."""
+
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import compact, offsets, recover, retain
+from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from tests.jobs.trees import tree
+from tests.jobs.verbs import run_verb
+from tests.unreadable import open_the_way, unreadable
+
+NOW = "--now=1794820000000"
+COMPACT = ("--set=cleanup.policy=compact", NOW)
+REWRITING = {
+    "retain": (retain.main, "--set=retention.bytes=0", NOW),
+    "recover": (recover.main, NOW),
+    "compact": (compact.main, *COMPACT),
+}
+ALL = REWRITING | {
+    "offsets": (offsets.main,),
+    "explain-key": (compact.main, *COMPACT, "--explain-key=k"),
+    "what-if": (compact.main, *COMPACT, "--what-if=delete.retention.ms=0"),
+}
+EVERYWHERE = {
+    "no PATH given": [],
+    "a PATH is empty": [""],
+    "found a file": ["{data}/meta.properties"],
+    "did you mean retention.ms": ["{data}", "--set=retention.msec=1"],
+    "retention.ms": ["{data}", "--set=retention.ms=soon"],
+    "--config: {data}/nowhere: No such file": ["{data}", "--config={data}/nowhere"],
+    "--config: {data}@0: found something else": ["{data}", "--config={data}"],
+    "argument --config: found nothing, expected a file": ["{data}", "--config="],
+    ".log@0: found byte 0x00, expected text": [
+        *("{data}", "--config={data}/codecs-0/00000000000000000000.log"),
+    ],
+}
+OF_WRITERS = {
+    "not allowed with": ["{data}", "--output", "x", "--in-place"],
+    "found nothing, expected a directory": ["{data}", "--output", ""],
+}
+HIGH_WATERMARK = {
+    "an offset is of one partition": ["{data}", "--high-watermark", "7"],
+    "expected an offset, or `end`": ["{data}", "--high-watermark", "last"],
+}
+OF_COMPACT = {
+    "'0': expected 1 or more, or `until-clean`": ["{data}", "--passes", "0"],
+    "'all': expected 1 or more, or `until-clean`": ["{data}", "--passes", "all"],
+    "'-1': expected an offset": ["{data}", "--first-dirty", "-1"],
+    "an offset is of one partition": ["{data}", "--first-dirty", "7"],
+    "'1M': expected a number of bytes": ["{data}", "--dedupe-buffer-size", "1M"],
+    "did you mean log.cleaner.dedupe": ["{data}", "--set=log.cleaner.dedup.buffer.size=1"],
+    "found nothing, expected a directory": ["{data}", "--explain", ""],
+    "argument --md5-keys: not allowed with": ["{data}", "--exact-keys", "--md5-keys"],
+}
+REFUSED = [
+    (verb, arguments, problem)
+    for verbs, cases in (
+        (("retain", "recover", "compact", "offsets"), EVERYWHERE),
+        (REWRITING, OF_WRITERS),
+        (("retain", "compact"), HIGH_WATERMARK),
+        (("compact",), OF_COMPACT),
+    )
+    for verb in verbs
+    for problem, arguments in cases.items()
+]
+
+
+@pytest.mark.parametrize(("verb", "arguments", "problem"), REFUSED)
+def test_what_makes_no_sense_is_refused_in_a_line(capsys, data, verb, arguments, problem):
+    main, *_ = ALL[verb]
+    code, out, err = run_verb(main, capsys, *(each.format(data=data) for each in arguments))
+    assert (code, out) == (USAGE, "")
+    first, usage = err.splitlines()
+    assert problem.format(data=data) in first
+    assert usage == f"usage: kafka-forensics {verb} PATH... [options]"
+
+
+# ---------------------------------------------------------------------------------- checkpoints
+
+
+def garbage(data, name):
+    """Seven bytes of it, behind a version and a count."""
+    (data / name).write_bytes(b"0\n1\nno row\n")
+
+
+@pytest.mark.parametrize("name", ["replication-offset-checkpoint", "cleaner-offset-checkpoint"])
+@pytest.mark.parametrize("mode", ["--output={out}", "--in-place"])
+@pytest.mark.parametrize("verb", REWRITING)
+def test_with_a_checkpoint_that_is_none_nothing_is_written(
+    capsys, data, tmp_path, verb, mode, name
+):
+    garbage(data, name)
+    before = tree(data)
+    main, *settings = REWRITING[verb]
+    where = mode.format(out=tmp_path / "out")
+    code, _, err = run_verb(main, capsys, data, *settings, where)
+    assert code == COULD_NOT_RUN
+    told = [line for line in err.splitlines() if name in line]
+    where = f"{data / name}@4: found 'no row', expected topic partition offset"
+    assert told == [f"{where}; nothing was written: repair the file, or move it away"]
+    assert tree(data) == before
+    assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("verb", ALL)
+def test_a_checkpoint_that_is_none_is_a_finding_where_nothing_is_written(capsys, data, verb):
+    """Kafka takes the log dir offline, which it has to be told apart from."""
+    name = "cleaner-offset-checkpoint"
+    garbage(data, name)
+    main, *settings = ALL[verb]
+    code, out, err = run_verb(main, capsys, data, *settings, "--format", "json")
+    assert code == FINDINGS
+    (told,) = [line for line in err.splitlines() if name in line]
+    assert told.startswith(
+        f"{data / name}@4: CKP001: found 'no row', expected topic partition offset;"
+    )
+    assert "a broker takes the log dir offline" in told
+    findings = [row for row in map(json.loads, out.splitlines()) if row.get("kind") == "finding"]
+    if verb != "offsets":  # whose rows are of one kind
+        (row,) = findings
+        assert (row["id"], row["file"], row["position"]) == ("CKP001", str(data / name), 4)
+        assert (row["path"], row["found"]) == (str(data), "'no row'")
+
+
+def test_a_checkpoint_of_a_log_dir_that_is_not_meant_changes_nothing(capsys, data, tmp_path):
+    other = Path(shutil.copytree(data, tmp_path / "other"))
+    shutil.rmtree(other / "tiny.segments-0")
+    garbage(other, "cleaner-offset-checkpoint")
+    out = tmp_path / "out"
+    topic = ("--topic", "tiny.segments")
+    code, _, err = run_verb(compact.main, capsys, data, other, *topic, *COMPACT, "--output", out)
+    assert (code, out.exists()) == (CLEAN, True)
+    assert "other/cleaner-offset-checkpoint: at 4: found 'no row'" in err
+
+
+# ----------------------------------------------------------------------- what may not be read
+
+
+@pytest.mark.parametrize(
+    "name", ["tiny.segments-0", "tiny.segments-0/partition.metadata", "cleaner-offset-checkpoint"]
+)
+@pytest.mark.parametrize("verb", ALL)
+def test_what_may_not_be_read_is_told_once(capsys, data, tmp_path_factory, verb, name):
+    main, *settings = ALL[verb]
+    words = (data, "--topic", "tiny*", *settings)
+    if not (data / name).exists():
+        (data / name).write_text("0\n0\n")
+    run_verb(main, capsys, *words)  # all that it imports is loaded: nobody may not read that either
+    open_the_way(tmp_path_factory.getbasetemp(), data)
+    with unreadable(data / name):
+        code, _, err = run_verb(main, capsys, *words)
+    assert code == COULD_NOT_RUN
+    told = [line for line in err.splitlines() if line.startswith(f"{data / name}: ")]
+    assert told == [f"{data / name}: Permission denied"]
+
+
+@pytest.mark.parametrize("verb", REWRITING)
+def test_a_checkpoint_that_may_not_be_read_is_told_once_and_that_nothing_was_written(
+    capsys, data, tmp_path, tmp_path_factory, verb
+):
+    main, *settings = REWRITING[verb]
+    words = (data, "--topic", "tiny*", *settings)
+    run_verb(main, capsys, *words)
+    open_the_way(tmp_path_factory.getbasetemp(), data)
+    path = data / "replication-offset-checkpoint"
+    with unreadable(path):
+        code, _, err = run_verb(main, capsys, *words, "--output", tmp_path / "out")
+    assert code == COULD_NOT_RUN
+    assert err.splitlines()[:2] == [f"{path}: Permission denied", "nothing was written"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_log_dir_that_may_not_be_read_is_not_said_to_be_empty(capsys, data, tmp_path_factory):
+    run_verb(compact.main, capsys, data, *COMPACT)
+    open_the_way(tmp_path_factory.getbasetemp(), data)
+    with unreadable(data):
+        code, _, err = run_verb(compact.main, capsys, data, *COMPACT)
+    assert (code, err) == (COULD_NOT_RUN, f"{data}: Permission denied\n")
+
+
+# ------------------------------------------------------------------------- where it may be written
+
+
+@pytest.mark.parametrize("verb", REWRITING)
+def test_in_place_is_refused_while_a_broker_lives(capsys, data, verb):
+    (data / ".lock").write_bytes(b"")
+    before = tree(data)
+    hold = "import fcntl, sys; f = open(sys.argv[1], 'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); "
+    hold += "print('held', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(data / ".lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    main, *settings = REWRITING[verb]
+    try:
+        assert holder.stdout.readline() == b"held\n"
+        code, _, err = run_verb(main, capsys, data, *settings, "--in-place")
+    finally:
+        holder.communicate()
+    assert code == COULD_NOT_RUN
+    assert "expected no live broker" in err
+    assert tree(data) == before
+    with (data / ".lock").open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@pytest.mark.parametrize("place", [".", "out", "tiny.segments-0", "tiny.segments-0/out"])
+@pytest.mark.parametrize("verb", REWRITING)
+def test_output_inside_the_evidence_is_refused(capsys, data, verb, place):
+    before = tree(data)
+    main, *settings = REWRITING[verb]
+    words = (data / "tiny.segments-0", *settings, "--output", data / place)
+    code, _, err = run_verb(main, capsys, *words)
+    assert code == COULD_NOT_RUN
+    assert "outside the evidence" in err
+    assert tree(data) == before
+
+
+@pytest.mark.parametrize("verb", ["retain", "compact"])
+def test_in_place_does_not_write_through_a_link(capsys, data, tmp_path, verb):
+    partition = data / "tiny.segments-0"
+    log = min(partition.glob("*.log"))
+    elsewhere = Path(shutil.move(log, tmp_path / "elsewhere"))
+    log.symlink_to(elsewhere)
+    before = tree(partition), elsewhere.read_bytes()
+    main, *settings = REWRITING[verb]
+    code, _, err = run_verb(main, capsys, partition, *settings, "--in-place")
+    assert (code, (tree(partition), elsewhere.read_bytes())) == (COULD_NOT_RUN, before)
+    assert f"{log}: found a symbolic link" in err
