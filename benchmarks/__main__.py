@@ -11,6 +11,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from benchmarks import append, clean, clean_scale, decode, dump, recovery, replay, spark
@@ -68,7 +69,7 @@ def main() -> int:
         }
         for name in options.section or sections:
             title, table = sections[name]
-            lines = _shown([f"### {title}", "", *_told(name, table())])
+            lines = _shown(chain([f"### {title}", ""], _told(name, table())))
             if options.write:
                 size = options.megabytes or (CLEAN_MEGABYTES if name == "clean" else MEGABYTES)
                 _write(name, [_setting(size), "", *lines])

@@ -33,6 +33,7 @@ from pipelines.pushdown import bounds_of
 from pipelines.schema import spark_schema
 from pipelines.storage import Storage, process_bytes_read
 from pipelines.tables import reader_of
+from pipelines.worker_memory import settle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, MutableMapping
@@ -107,6 +108,7 @@ class _Reader(DataSourceReader):
         finally:
             size = process_bytes_read() - before
             tell(f"read a split of {self.options.table}", rows=rows, bytes_read=size)
+            settle(self.options.table)
 
     def _hint(self, size: int) -> None:
         if size >= _MUCH:
