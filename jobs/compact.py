@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from jobs import compaction_explained, options, rewriting
 from jobs.table import human_size, json_line, table
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from jobs.rewriting import Done, Found, Row
@@ -32,13 +32,14 @@ a compacted copy of a log dir, ready for a broker
   kafka-forensics compact /data --passes until-clean --output /copy
 
 exit codes: 0 done (whether anything was cleaned or not), 1 damaged batches were left out
-(--skip-damaged), or a checkpoint is none, 2 usage, 3 something could not be read, cleaned or
+(--skip-damaged), or a checkpoint is malformed, 2 usage, 3 something could not be read, cleaned or
 written. All fields: docs/jobs/compact.md
 """
 _UNTIL_CLEAN = "until-clean"
 _MIB = 1024 * 1024
 _PARALLEL_ABOVE = 4096 * _MIB
 _TASK_MEMORY = 512 * _MIB
+_LEAST_TASK_MEMORY = 16 * 1024
 _NUMBERS = ("dirty from", "cleaned to", "start size", "end size", "less", "messages", "kept")
 _COLUMNS = ("partition", *_NUMBERS, "removed", "would a broker clean it?")
 _REASONS = {
@@ -103,7 +104,7 @@ def _add_cleaning(parser: options.Parser) -> None:
     )
     group.add_argument(
         "--task-memory",
-        type=_size,
+        type=_task_memory,
         default=_TASK_MEMORY,
         metavar="BYTES",
         help="about what each of those tasks may take; default: 512 MiB",
@@ -129,13 +130,16 @@ def _add_cleaning(parser: options.Parser) -> None:
 def _passes(text: str) -> int | None:
     if text == _UNTIL_CLEAN:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected 1 or more, or `{_UNTIL_CLEAN}`")
-    return int(text)
+    return options.natural(text, f"1 or more, or `{_UNTIL_CLEAN}`", least=1)
 
 
 def _size(text: str) -> int:
     return options.natural(text, "a number of bytes")
+
+
+def _task_memory(text: str) -> int:
+    least = _LEAST_TASK_MEMORY
+    return options.natural(text, f"a number of bytes, {least} or more", least=least)
 
 
 # --------------------------------------------------------------------------------------- work
@@ -145,14 +149,15 @@ def _work(arguments: argparse.Namespace) -> int:
     from pipelines.compaction import checkpoint_changes
     from pipelines.partition_tasks import END
 
+    compaction_explained.check(arguments)
+    if arguments.skip_damaged and arguments.in_place:
+        raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
     found = rewriting.find(arguments)
     high_watermark = arguments.high_watermark
     # The end and the beginning are of every log.
     found.of_one(None if high_watermark == END else high_watermark, arguments.first_dirty or None)
     if arguments.high_watermark is not None:
         found.tasks[:] = [replace(task, high_watermark=high_watermark) for task in found.tasks]
-    if arguments.skip_damaged and arguments.in_place:
-        raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
     compact = function(arguments, found)
     told = compaction_explained.run(arguments, found, compact)
     if told is not None:

@@ -43,8 +43,8 @@ def add_arguments(parser: options.Parser) -> None:
     group.add_argument(
         "--explain-format",
         choices=("parquet", "delta"),
-        default="parquet",
-        help="parquet (default: a file a partition), or delta (needs Spark)",
+        help="of what --explain writes: parquet (default, a file a partition), or delta (needs"
+        " Spark)",
     )
     group.add_argument(
         "--explain-key",
@@ -76,8 +76,10 @@ def key_of(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int | None:
-    """None if nothing of this was asked for."""
+def check(arguments: argparse.Namespace) -> None:
+    """Refuse what contradicts itself. Nothing is looked at."""
+    from pipelines.compaction import UNTIL_CLEAN
+
     asked = [
         name
         for name, value in (
@@ -87,12 +89,22 @@ def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) 
         )
         if value is not None
     ]
-    if not asked:
-        return None
+    if arguments.explain_format is not None and arguments.explain is None:
+        raise options.UsageError("--explain-format is of what --explain writes: expected both")
     if len(asked) > 1:
         raise options.UsageError(f"{' and '.join(asked)}: expected one of them")
-    if options.mode(arguments) is not options.Mode.DRY_RUN:
+    if asked and options.mode(arguments) is not options.Mode.DRY_RUN:
         raise options.UsageError(f"{asked[0]} tells what would be: without --output, --in-place")
+    if arguments.what_if and (arguments.passes not in (1, UNTIL_CLEAN) or arguments.when_due):
+        raise options.UsageError("--what-if cleans all that may be: without --passes, --when-due")
+    if not all(each.split() for each in arguments.what_if):
+        raise options.UsageError("--what-if: expected NAME=VALUE, found nothing")
+
+
+def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int | None:
+    """None if nothing of this was asked for."""
+    if arguments.explain is None and arguments.explain_key is None and not arguments.what_if:
+        return None
     with rewriting.terminated_as_interrupted():
         if arguments.explain is not None:
             return _explain(arguments, found, compact)
@@ -221,7 +233,8 @@ def shown_key(key: bytes) -> str:
         text = key.decode()
     except UnicodeDecodeError:
         return _HEX + key.hex()
-    return text if text.isprintable() and not text.startswith((_HEX, _BASE64)) else _HEX + key.hex()
+    is_typed = key and text.isprintable() and not text.startswith((_HEX, _BASE64))
+    return text if is_typed else _HEX + key.hex()
 
 
 def _life_cells(row: Row) -> list[object]:
@@ -241,13 +254,8 @@ def _life_cells(row: Row) -> list[object]:
 
 
 def _what_if(arguments: argparse.Namespace, found: Found) -> int:
-    from pipelines.compaction import UNTIL_CLEAN
     from pipelines.what_if import AS_IT_IS, judge, totals
 
-    if arguments.passes not in (1, UNTIL_CLEAN) or arguments.when_due:
-        raise options.UsageError("--what-if cleans all that may be: without --passes, --when-due")
-    if not all(each.split() for each in arguments.what_if):
-        raise options.UsageError("--what-if: expected NAME=VALUE, found nothing")
     done = rewriting.Done.of(found)
     scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
     tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]

@@ -23,7 +23,7 @@ _EPILOG = """\
 example: what a transaction holds back, by a replay of the whole log
   kafka-forensics offsets /data --topic orders --replay --format json
 
-exit codes: 0 told, 1 damage hides a last stable offset, or a checkpoint is none, 2 usage,
+exit codes: 0 told, 1 damage hides a last stable offset, or a checkpoint is malformed, 2 usage,
 3 something could not be read. All fields: docs/jobs/offsets.md
 """
 _OFFSETS = ("log start", "recovery point", "high watermark", "last stable", "log end")

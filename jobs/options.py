@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import math
 import os
 import resource
 import sys
@@ -27,6 +28,7 @@ CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
 KAFKA_VERSIONS = ("4.3",)
 """Releases whose rules are known here, the newest last."""
+_OFFSET_END = 2**63
 
 
 class UsageError(Exception):
@@ -182,14 +184,14 @@ def _partition(text: str) -> int:
 
 def offset(text: str) -> int:
     """For an option that takes one."""
-    return natural(text, "an offset, 0 or more")
+    return natural(text, "an offset, 0 or more", below=_OFFSET_END)
 
 
 def high_watermark(text: str) -> int:
     """For an option that takes one: an offset, or END."""
     from pipelines.partition_tasks import END
 
-    return END if text == "end" else natural(text, "an offset, or `end`")
+    return END if text == "end" else natural(text, "an offset, or `end`", below=_OFFSET_END)
 
 
 def new_directory(text: str) -> str:
@@ -205,12 +207,12 @@ def _file(text: str) -> str:
     return text
 
 
-def natural(text: str, expected: str) -> int:
+def natural(text: str, expected: str, *, least: int = 0, below: float = math.inf) -> int:
     try:
         number = int(text)
     except ValueError:
         number = -1
-    if number < 0:
+    if not least <= number < below:
         raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
     return number
 

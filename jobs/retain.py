@@ -24,7 +24,7 @@ _EPILOG = """\
 example: what would go if a week were kept, judged at a given time
   kafka-forensics retain /data --set retention.ms=604800000 --now 2026-11-16T12:00:00Z
 
-exit codes: 0 done (whether anything goes or not), 1 a checkpoint is none, 2 usage, 3 something
+exit codes: 0 done (whether anything goes or not), 1 a checkpoint is malformed, 2 usage, 3 something
 could not be read or written. All fields: docs/jobs/retain.md
 """
 _COLUMNS = ("partition", "segment", "end", "size", "newest record", "verdict", "reason")

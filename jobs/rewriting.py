@@ -41,7 +41,7 @@ class Done:
     """For the summary's end: where it was written."""
     error: str | None = None
     checkpoints: list[Row] = field(default_factory=list)
-    """Findings: files that are no checkpoints; stderr has a line of each."""
+    """Findings: malformed checkpoints; stderr has a line of each."""
     _told: set[str] = field(default_factory=set)
     """Paths, and failures, of which stderr has a line: several tasks may meet the same."""
 
@@ -227,7 +227,7 @@ class Found:
     unreadable: frozenset[str]
     """What could not be looked at, all that was given if that is nothing; stderr tells why."""
     checkpoints: tuple[Row, ...]
-    """Findings: files of these log dirs that are no checkpoints. Not told yet: see Done."""
+    """Findings: malformed checkpoints of these log dirs. Not told yet: see Done."""
     settings: Settings
     metadata: ClusterMetadata | None = None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -35,7 +34,7 @@ from kafka_log.names import (
 )
 from kafka_log.resync import find_batch
 from pipelines.partition_tasks import END, is_full_disk
-from pipelines.progress import report
+from pipelines.progress import Progress
 from pipelines.recovery import lost_bytes
 
 if TYPE_CHECKING:
@@ -117,12 +116,13 @@ class CompactPartition:
     def dry_run(self, task: PartitionTask) -> Iterator[ScratchFiles]:
         """Files to work on of which nothing stays."""
         clock = FixedClock(task.now_ms)
-        if self.passes == 1 and not self.skip_damaged:
-            yield ScratchFiles(task.path, clock)  # nobody reads again what is written
+        is_read_again = self.passes != 1
+        if not is_read_again and not self.skip_damaged:
+            yield ScratchFiles(task.path, clock)
             return
         with tempfile.TemporaryDirectory(prefix="kafka-forensics-") as scratch:
             try:
-                yield ScratchFiles(task.path, clock, scratch=scratch)
+                yield ScratchFiles(task.path, clock, scratch=scratch, keeps_cleaned=is_read_again)
             except OSError as error:
                 if not is_full_disk(error):
                     raise
@@ -162,11 +162,11 @@ class CompactPartition:
         found = self._left_out(task, files)
         with opened_log(task, files) as loading:
             log = loading.log
-            self._report(task, log, files.watch, is_checked=not was_checked)
+            progress = self._progress(task, log, files.watch, is_checked=not was_checked)
             if not was_checked and not self.skip_damaged and not self.is_large(task):
                 self._ensure_sound(log, task)  # of what is large, many tasks look at it
             before = log.size, log.segments.number_of_segments()
-            compaction = self._compact(task, log, work)
+            compaction = self._compact(task, log, work, files.watch, progress)
             loading.close()
             row = _partition_row(task, loading, compaction, before)
         row["findings"] = len(found)
@@ -179,7 +179,9 @@ class CompactPartition:
         with self.dry_run(task) as files:
             found = self._left_out(task, files)
             with opened_log(task, files) as loading:
-                if not self.skip_damaged:
+                is_checked = not self.skip_damaged
+                self._progress(task, loading.log, files.watch, is_checked=is_checked)
+                if is_checked:
                     self._ensure_sound(loading.log, task)
                 yield loading.log, found
 
@@ -192,29 +194,45 @@ class CompactPartition:
         damages = leave_out_damage(files, keeps_tail=not task.is_clean)
         return [_finding_row(task, each) for each in damages]
 
-    def _report(
+    def _progress(
         self, task: PartitionTask, log: PartitionLog, watch: Watch, *, is_checked: bool
-    ) -> None:
+    ) -> Progress:
         """What is dirty is read for the map, and all to be written anew; and to look for damage."""
         seen = self.outlook(task, log)
         total = 2 * seen.cleanable_bytes + seen.clean_bytes
         total += seen.cleanable_bytes + seen.clean_bytes if is_checked else 0
-        read = 0
+        progress = Progress()
+        progress.begin(total)
+        watch.on_read = progress.add
+        return progress
 
-        def on_read(size: int) -> None:
-            nonlocal read
-            read += size
-            report(read / total)
-
-        watch.on_read = on_read if total else None
-
-    def _compact(self, task: PartitionTask, log: PartitionLog, work: Path | None) -> Compaction:
+    def _compact(
+        self,
+        task: PartitionTask,
+        log: PartitionLog,
+        work: Path | None,
+        watch: Watch,
+        progress: Progress,
+    ) -> Compaction:
         if self.parallel is None or work is None or not self.is_large(task):
             return self.compact(task, log)
-        check = partial(self._ensure_sound, log, task)
-        with self.parallel.runner() as runner:
-            make_cleaner = self.parallel.cleaner(self.settings, runner, work, check)
+
+        def before_alone() -> None:
+            self._progress(task, log, watch, is_checked=True)
+            self._ensure_sound(log, task)
+
+        watch.on_read = None  # others read
+        progress.begin(self._parallel_bytes(task, log))
+        with self.parallel.runner(progress.add) as runner:
+            make_cleaner = self.parallel.cleaner(self.settings, runner, work, before_alone)
             return self.compact(task, log, make_cleaner=make_cleaner)
+
+    def _parallel_bytes(self, task: PartitionTask, log: PartitionLog) -> int:
+        """All is scanned, and all rewritten; headers are walked if anything was aborted."""
+        seen = self.outlook(task, log)
+        dirty = seen.first_dirty_offset, seen.first_uncleanable_offset
+        is_walked = bool(log.collect_aborted_transactions(*dirty))
+        return (2 + is_walked) * seen.cleanable_bytes + 2 * seen.clean_bytes
 
     def compact(
         self,

@@ -29,7 +29,6 @@ from pipelines.processes import Processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from types import TracebackType
 
     from pyspark import RDD, SparkContext
 
@@ -39,9 +38,16 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.parallel.scan import Scanned, ScanTask
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
+    from pipelines.progress import OnProgress
+
+    OnDone = Callable[[int], None]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def _nobody(size: int) -> None:
+    """Nobody wants to know."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,17 +61,15 @@ class Parallel:
     """As for `engine.run`; but `auto` is Spark under spark-submit alone, however much there is: on
     one machine its processes would be as many, and Spark beside them."""
 
-    def runner(
-        self, on_progress: Callable[[int, int], None] | None = None
-    ) -> OnSpark | OnProcesses:
+    def runner(self, on_done: OnDone = _nobody) -> OnSpark | OnProcesses:
         """To be used in a `with`: processes are kept from one step to the next.
 
-        Raises EngineError.
+        `on_done` is told of the bytes that were gone through, step by step. Raises EngineError.
         """
         context = engines.spark_context(self.engine, 0)
         if context is not None:
-            return OnSpark(context, on_progress)
-        return OnProcesses(available_processors(), on_progress)
+            return OnSpark(context, on_done)
+        return OnProcesses(available_processors(), on_done)
 
     def cleaner(
         self, settings: BrokerSettings, runner: Runner, work: Path, check: Callable[[], None]
@@ -101,37 +105,26 @@ class Parallel:
 class OnProcesses:
     """A few processes; blocks go through files beside what else a round leaves."""
 
-    def __init__(
-        self, processes: int, on_progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    def __init__(self, processes: int, on_done: OnDone = _nobody) -> None:
         self.parallelism = processes
         self._processes = Processes(_apply, processes)
-        self._on_progress = on_progress
+        self._on_done = on_done
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._processes.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._processes.__exit__(None, None, None)
 
     def map(
         self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
     ) -> list[R]:
-        sizes = [size_of(task) for task in tasks]
         rows: dict[int, R] = {}
-        done = 0
         for answered in self._processes.answers([(function, task) for task in tasks]):
             if answered.failure is not None:
                 raise NotParallelError(answered.failure[0])
             rows[answered.number] = answered.rows[0]
-            done += sizes[answered.number]
-            if self._on_progress is not None:
-                self._on_progress(done, sum(sizes))
+            self._on_done(size_of(tasks[answered.number]))
         return [rows[number] for number in range(len(tasks))]
 
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
@@ -172,7 +165,7 @@ class _InFiles:
     def reduce(self, function: Reduce) -> list[Any]:
         parts = [each.number for each in self.scanned]
         reduce = partial(_reduce_files, function, self._folder, parts)
-        return self._processes.map(reduce, self._ranges, lambda _: 1)
+        return self._processes.map(reduce, self._ranges, lambda _: 0)
 
 
 def _reduce_files(function: Reduce, folder: str, parts: list[int], number: int) -> Any:
@@ -185,12 +178,10 @@ def _reduce_files(function: Reduce, folder: str, parts: list[int], number: int) 
 
 
 class OnSpark:
-    def __init__(
-        self, context: SparkContext, on_progress: Callable[[int, int], None] | None = None
-    ) -> None:
+    def __init__(self, context: SparkContext, on_done: OnDone = _nobody) -> None:
         self.parallelism = context.defaultParallelism
         self._context = context
-        self._on_progress = on_progress
+        self._on_done = on_done
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +198,7 @@ class OnSpark:
             partial(_in_a_list, function),
             engine="spark",
             bytes_of=size_of,
-            on_progress=self._on_progress,
+            on_progress=_in_bytes(sum(map(size_of, tasks)), self._on_done),
         ):
             if isinstance(row, Failure):
                 raise NotParallelError(row.message)
@@ -217,7 +208,24 @@ class OnSpark:
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
         spread = self._context.parallelize(list(tasks), len(tasks))
         keyed = spread.flatMap(_scan_to_rows)
-        return _OnSpark(keyed.partitionBy(ranges + 1, partitionFunc=_as_it_is), ranges)
+        blocks = keyed.partitionBy(ranges + 1, partitionFunc=_as_it_is)
+        size = sum(map(_bytes_of_part, tasks))
+        parts = len(tasks) + ranges + 1
+        return _OnSpark(self._context, blocks, ranges, _in_bytes(size, self._on_done), parts)
+
+
+def _in_bytes(size: int, on_done: OnDone) -> OnProgress:
+    """Parts of a job that are done, as what is new of its bytes."""
+    told = 0
+
+    def on_progress(done: int, total: int) -> None:
+        nonlocal told
+        now = size * done // total if total else size
+        if now > told:
+            on_done(now - told)
+            told = now
+
+    return on_progress
 
 
 def _in_a_list(function: Callable[[T], R], task: T) -> list[R]:
@@ -244,11 +252,19 @@ def _scan_to_rows(task: ScanTask) -> Iterator[tuple[int, tuple[int, bytes]]]:
 class _OnSpark:
     """Blocks lie in Spark's shuffle files: what is asked of them twice is not scanned twice."""
 
-    def __init__(self, blocks: RDD[tuple[int, tuple[int, bytes]]], ranges: int) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        blocks: RDD[tuple[int, tuple[int, bytes]]],
+        ranges: int,
+        on_progress: OnProgress,
+        parts: int,
+    ) -> None:
+        self._context = context
         self._blocks = blocks
         self._ranges = ranges
         self.scanned: list[Scanned] = []
-        for told in self._collect(_Told(ranges)):
+        for told in self._collect(_Told(ranges), on_progress, parts):
             if isinstance(told, str):
                 raise NotParallelError(told)
             self.scanned.append(told)
@@ -257,12 +273,17 @@ class _OnSpark:
         numbered = dict(self._collect(_Reduced(function, self._ranges)))
         return [numbered[number] for number in range(self._ranges)]
 
-    def _collect(self, work: Any) -> list[Any]:
+    def _collect(
+        self, work: Any, on_progress: OnProgress = lambda *_: None, parts: int = 1
+    ) -> list[Any]:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
+        from pipelines.spark_tasks import collected
+
+        made = self._blocks.mapPartitionsWithIndex(work)
         try:
-            found = self._blocks.mapPartitionsWithIndex(work).collect()
+            found = collected(self._context, made.collect, on_progress, parts)
         except (Py4JJavaError, PySparkException) as error:
             line = str(error).strip().partition("\n")[0]
             raise NotParallelError(f"Spark gave it up: {line}") from error

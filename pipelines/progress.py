@@ -1,8 +1,8 @@
 """How far tasks are, between two of their answers: told by the task itself, seen as a bar.
 
-A task that takes long calls `report` with the share of its work that is done. In this process that
-goes to the bar at once, from another process through its pipe; on Spark, and where nobody looks,
-it goes nowhere.
+A task that takes long calls `report` with the share of its work that is done, or has a `Progress`
+count its bytes. In this process that goes to the bar at once, from another process through its
+pipe; on Spark, and where nobody looks, it goes nowhere.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _WIPE = "\r\033[K"
 _EVERY_S = 0.2
 _MEBIBYTE = 1024 * 1024
 _BAR = 20
+_NEARLY = 0.99
+"""What is not over is not done, however much was thought to be all."""
 _MINUTE, _HOUR = 60, 3600
 
 _listener: OnShare | None = None
@@ -54,6 +56,22 @@ def listening(listener: OnShare) -> Iterator[None]:
         _listener = before
 
 
+class Progress:
+    """Of the task that this process works on: bytes that are done, of about so many."""
+
+    def __init__(self) -> None:
+        self._done = self._total = 0
+
+    def begin(self, total: int) -> None:
+        """Perhaps anew, where what was done came to nothing."""
+        self._done, self._total = 0, total
+
+    def add(self, size: int) -> None:
+        self._done += size
+        if self._total:
+            report(self._done / self._total)
+
+
 class Shares:
     """Tasks done and half done, as one number: their sizes."""
 
@@ -65,7 +83,7 @@ class Shares:
         self._on_progress = on_progress
 
     def part(self, number: int, share: float) -> None:
-        self._parts[number] = int(self._sizes[number] * min(max(share, 0.0), 1.0))
+        self._parts[number] = int(self._sizes[number] * min(max(share, 0.0), _NEARLY))
         self._tell()
 
     def whole(self, number: int) -> None:

@@ -115,41 +115,52 @@ class _Job:
         return [*self.answers(numbered[:half], sizes), *self.answers(numbered[half:], sizes)]
 
     def _run(self, work: Sequence[Slice]) -> list[Answer]:
-        """Collects in a thread, so that this one can tell of the progress and hear Ctrl-C."""
-        group, outcome = f"kafka-forensics {uuid.uuid4()}", Future[list[bytes]]()
+        def collect() -> list[bytes]:
+            spread = self.context.parallelize(work, len(work))
+            return spread.flatMap(_Work(self.function)).collect()
 
-        def collect() -> None:
-            try:
-                self.context.setJobGroup(group, "tasks", interruptOnCancel=True)
-                spread = self.context.parallelize(work, len(work))
-                outcome.set_result(spread.flatMap(_Work(self.function)).collect())
-            except BaseException as error:  # noqa: BLE001  # raised where the result is wanted
-                outcome.set_exception(error)
-
-        thread = InheritableThread(target=collect, daemon=True)
-        thread.start()
-        try:
-            while not outcome.done():
-                self.on_progress(self._completed(group), len(work))
-                thread.join(_POLL_S)
-        except BaseException:  # Ctrl-C, or rows that nobody wants any more
-            self.context.cancelJobGroup(group)
-            raise
-        found = [pickle.loads(each) for each in outcome.result()]  # noqa: S301  # our own workers'
-        self.on_progress(len(work), len(work))
-        return found
-
-    def _completed(self, group: str) -> int:
-        tracker = self.context.statusTracker()
-        jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-        stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
-        return sum(stage.numCompletedTasks for stage in stages if stage)
+        found = collected(self.context, collect, self.on_progress, len(work))
+        return [pickle.loads(each) for each in found]  # noqa: S301  # our own workers'
 
     def _is_stopped(self) -> bool:
         try:
             return bool(self.context._jsc.sc().isStopped())  # noqa: SLF001  # no other way to ask
         except (Py4JError, AttributeError):
             return True
+
+
+def collected(
+    context: SparkContext, collect: Callable[[], list[Any]], on_progress: Progress, parts: int
+) -> list[Any]:
+    """A job of so many of Spark's tasks, in a thread: this one tells of it, and hears Ctrl-C."""
+    group, outcome = f"kafka-forensics {uuid.uuid4()}", Future[list[Any]]()
+
+    def run() -> None:
+        try:
+            context.setJobGroup(group, "tasks", interruptOnCancel=True)
+            outcome.set_result(collect())
+        except BaseException as error:  # noqa: BLE001  # raised where the result is wanted
+            outcome.set_exception(error)
+
+    thread = InheritableThread(target=run, daemon=True)
+    thread.start()
+    try:
+        while not outcome.done():
+            on_progress(min(_completed(context, group), parts), parts)
+            thread.join(_POLL_S)
+    except BaseException:  # Ctrl-C, or rows that nobody wants any more
+        context.cancelJobGroup(group)
+        raise
+    found = outcome.result()
+    on_progress(parts, parts)
+    return found
+
+
+def _completed(context: SparkContext, group: str) -> int:
+    tracker = context.statusTracker()
+    jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return sum(stage.numCompletedTasks for stage in stages if stage)
 
 
 def _reason(error: Py4JJavaError | PySparkException) -> str:

@@ -5,6 +5,8 @@
                                               by renaming them
     ScratchFiles(directory)                   of a new `.cleaned` log only its size is known: a dry
                                               run that nobody reads again
+    ScratchFiles(…, scratch=folder, keeps_cleaned=False)
+                                              both: other new `.log` files in `folder`
 
 The directory beneath is only ever read, as with any overlay.
 """
@@ -40,9 +42,11 @@ class ScratchFiles(OverlayFiles):
         clock: Clock = system_clock,
         *,
         scratch: str | os.PathLike[str] | None = None,
+        keeps_cleaned: bool = True,
     ) -> None:
         super().__init__(directory, clock)
         self._scratch = None if scratch is None else os.fspath(scratch)
+        self._keeps_cleaned = keeps_cleaned and scratch is not None
         self._keeps = False
         self.watch = Watch()
 
@@ -86,10 +90,11 @@ class ScratchFiles(OverlayFiles):
     def _new_content(self, name: str) -> Content:
         parsed = parse_file_name(name)
         if parsed.kind is FileKind.LOG:
+            is_kept = self._keeps_cleaned or self._keeps or parsed.state is not FileState.CLEANED
+            if not is_kept:
+                return _SizeAlone(None, 0, self._clock())
             if self._scratch is not None:
                 return _ScratchContent(self._scratch, self._clock())
-            if parsed.state is FileState.CLEANED and not self._keeps:
-                return _SizeAlone(None, 0, self._clock())
         return super()._new_content(name)
 
 

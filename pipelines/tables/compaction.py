@@ -3,6 +3,9 @@
 A split is a partition: what happens to a record depends on all the others. The clock is the option
 `now`, else the time when the query is planned; settings are those of the KRaft metadata and of the
 option `settings`.
+
+Damage is left out (`mode`; with FAILFAST it fails the query), as by `compact --skip-damaged`: the
+rows are those of a log without it, and `findings` has what is missing.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_log.clock import system_clock
 from kafka_log.settings import SettingsError, read_settings
-from pipelines.options import OptionsError
+from pipelines.options import Mode, OptionsError
 from pipelines.partition_tasks import partition_tasks
 
 if TYPE_CHECKING:
@@ -54,7 +57,11 @@ class _Compaction:
             )
         except SettingsError as error:
             raise OptionsError(f"option settings: {error}") from error
-        compact = CompactPartition(settings=broker_settings(settings), passes=options.rounds)
+        compact = CompactPartition(
+            settings=broker_settings(settings),
+            passes=options.rounds,
+            skip_damaged=options.mode is not Mode.FAILFAST,
+        )
         return [PartitionSplit(task, compact) for task in tasks if why_left_alone(task) is None]
 
     def read(self, split: PartitionSplit, options: Options) -> Iterator[pa.RecordBatch]:

@@ -60,7 +60,10 @@ def test_a_key_that_is_not_there_is_told_as_it_could_be_typed(capsys, log_dir):
 
 @pytest.mark.parametrize(
     ("key", "shown"),
-    [(b"key", "key"), (b"\xff", "0xff"), (b"a\nb", "0x610a62"), (b"0x61", "0x30783631")],
+    [
+        *((b"key", "key"), (b"\xff", "0xff"), (b"a\nb", "0x610a62"), (b"0x61", "0x30783631")),
+        (b"", "0x"),
+    ],
 )
 def test_a_key_is_shown_as_text_where_that_says_it(key, shown):
     assert shown_key(key) == shown

@@ -53,6 +53,9 @@ OF_COMPACT = {
     "'all': expected 1 or more, or `until-clean`": ["{data}", "--passes", "all"],
     "'-1': expected an offset": ["{data}", "--first-dirty", "-1"],
     "an offset is of one partition": ["{data}", "--first-dirty", "7"],
+    "'9223372036854775808': expected an offset": ["{data}", "--first-dirty", str(2**63)],
+    "'0': expected a number of bytes, 16384 or more": ["{data}", "--task-memory", "0"],
+    "--explain-format is of what --explain writes": ["{data}", "--explain-format", "parquet"],
     "'1M': expected a number of bytes": ["{data}", "--dedupe-buffer-size", "1M"],
     "did you mean log.cleaner.dedupe": ["{data}", "--set=log.cleaner.dedup.buffer.size=1"],
     "found nothing, expected a directory": ["{data}", "--explain", ""],
@@ -92,9 +95,7 @@ def garbage(data, name):
 @pytest.mark.parametrize("name", ["replication-offset-checkpoint", "cleaner-offset-checkpoint"])
 @pytest.mark.parametrize("mode", ["--output={out}", "--in-place"])
 @pytest.mark.parametrize("verb", REWRITING)
-def test_with_a_checkpoint_that_is_none_nothing_is_written(
-    capsys, data, tmp_path, verb, mode, name
-):
+def test_with_a_malformed_checkpoint_nothing_is_written(capsys, data, tmp_path, verb, mode, name):
     garbage(data, name)
     before = tree(data)
     main, *settings = REWRITING[verb]
@@ -109,7 +110,7 @@ def test_with_a_checkpoint_that_is_none_nothing_is_written(
 
 
 @pytest.mark.parametrize("verb", ALL)
-def test_a_checkpoint_that_is_none_is_a_finding_where_nothing_is_written(capsys, data, verb):
+def test_a_malformed_checkpoint_is_a_finding_where_nothing_is_written(capsys, data, verb):
     """Kafka takes the log dir offline, which it has to be told apart from."""
     name = "cleaner-offset-checkpoint"
     garbage(data, name)

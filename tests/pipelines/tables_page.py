@@ -25,7 +25,8 @@ spark.read.format("kafka_files").option("table", "findings").load("/var/lib/kafk
   topics.
 - `mode`: with PERMISSIVE damage is a finding, and what can be told of it is a row (`is_valid`
   false, or `damage` says why). DROPMALFORMED leaves such rows out, FAILFAST fails at the first.
-  `findings` is the same in any mode.
+  `findings` is the same in any mode. `compaction` tells of the log without its damaged batches,
+  as `compact --skip-damaged` does; with FAILFAST it fails as well.
 """
 _ROWS = {
     "records": "A record, as a consumer would have received it.",

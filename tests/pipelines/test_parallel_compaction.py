@@ -114,6 +114,40 @@ def untimed(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.parametrize("way", ["one task", "local", "spark", "damaged", "explained"])
+def test_a_bar_moves_with_the_bytes_of_every_step(
+    oracle, tmp_path, capsys, monkeypatch, request, way
+):
+    if way == "spark":
+        request.getfixturevalue("spark")
+    plan = LogPlan(seed=ABORTED, batches=90, config={"segment.bytes": 2500}, open_transactions=0)
+    oracle.build_log(tmp_path / "data" / "t-0", plan)
+    (tmp_path / "data" / ".kafka_cleanshutdown").touch()
+    if way == "damaged":  # which the tasks find out, and the bar begins again
+        log = min((tmp_path / "data" / "t-0").glob("*.log"))
+        log.write_bytes(log.read_bytes()[:-1] + b"?")
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr("pipelines.progress.progress_bar", lambda _: lambda *now: told.append(now))
+    monkeypatch.setattr("pipelines.progress._EVERY_S", 0)
+    arguments = ["compact", str(tmp_path / "data"), "--set", "cleanup.policy=compact", *SMALL]
+    arguments += ["--now", str(START + 10**6)]
+    if way == "explained":
+        arguments += ["--explain-key", "k"]
+    else:
+        arguments += ["--output", str(tmp_path / "out")]
+    if way not in ("one task", "explained"):
+        arguments += ["--parallel-above", "0", "--engine", way if way == "spark" else "local"]
+    assert cli.main(arguments) == (3 if way == "damaged" else 0)
+    (total,) = {total for _, total in told}
+    done = [done for done, _ in told]
+    assert done[-1] == total
+    if way != "damaged":
+        assert done == sorted(done)
+        assert done[-2] > 0.7 * total  # what was thought to be all is about that
+    often = {"damaged": 3, "spark": 2}.get(way, 9)  # Spark is asked a few times a second
+    assert len({each for each in done if 0 < each < total}) > often
+
+
 def test_damage_in_a_large_partition_is_told_as_in_a_small_one(oracle, tmp_path, capsys):
     plan = LogPlan(seed=5, batches=40, config={"segment.bytes": 2500})
     oracle.build_log(tmp_path / "data" / "t-0", plan)

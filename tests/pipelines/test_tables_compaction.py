@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from kafka_format.errors import FormatError
 from kafka_log.errors import LogError
 from pipelines.compaction import CompactPartition
 from pipelines.explanation import ExplainInto, time_texts
@@ -16,6 +17,7 @@ from pipelines.schema import column_names, spark_schema
 from pipelines.tables.compaction import READER
 from tests import golden
 from tests.golden import earlier
+from tests.jobs.compact.compacting import NOW, batch_positions, damage, write_log
 from tests.pipelines.in_process import read_table
 from tests.pipelines.readers import splits
 
@@ -121,6 +123,25 @@ def test_filters_on_topics_leave_other_partitions_alone(log_dir):
 def test_an_option_that_cannot_be_is_refused_by_its_name(option, value, told):
     with pytest.raises(OptionsError, match=rf"option {option}=.*{told}"):
         parse_options({"path": "x", "table": "compaction", option: value})
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+def test_damage_is_left_out_or_fails_as_the_mode_says(tmp_path, mode, rounds):
+    """Of three keys in turn the last record of the third, 8, is damaged: 5 is its latest then."""
+    damaged = write_log(tmp_path / "data", 10)
+    log = damaged / "orders-0" / "00000000000000000008.log"
+    damage(log, batch_positions(log)[1] - 1)
+    options = {"now": NOW, "settings": "cleanup.policy=compact", "mode": mode, "rounds": rounds}
+    before = log.read_bytes()
+    if mode == "FAILFAST":
+        with pytest.raises(FormatError, match=f"{log}@0: found stored crc"):
+            read_table(damaged, "compaction", **options)
+    else:
+        told = {row["offset"]: row["rule"] for row in read_table(damaged, "compaction", **options)}
+        superseded = dict.fromkeys((0, 1, 2, 3, 4, 6), "superseded")
+        assert told == superseded | dict.fromkeys((5, 7, 9), "latest")
+    assert log.read_bytes() == before
 
 
 def test_files_that_are_not_on_this_machine_are_refused():

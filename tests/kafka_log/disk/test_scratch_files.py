@@ -91,3 +91,13 @@ def test_a_file_that_another_process_wrote_is_taken_over(folders, has_scratch) -
     assert files.read(f"{INDEX}.cleaned", limit=8) == b"12345678"
     if has_scratch:
         assert files.read(CLEANED, limit=3) == b"abc"
+
+
+def test_other_new_logs_are_kept_where_cleaned_ones_are_not(folders) -> None:
+    evidence, scratch, _ = folders
+    files = ScratchFiles(evidence, scratch=scratch, keeps_cleaned=False)
+    files.open(CLEANED, create=True).append(b"abc")
+    assert (files.size(CLEANED), list(scratch.iterdir())) == (3, [])
+    swapped = files.open(f"{LOG}.swap", create=True)
+    swapped.append(b"def")
+    assert (swapped.read_at(0, 3), len(list(scratch.iterdir()))) == (b"def", 1)
