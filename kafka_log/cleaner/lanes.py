@@ -2,15 +2,16 @@
 
 Kernels, codecs and reads all let go of the interpreter while they work, so threads are enough. A
 lane is the memory that the work on one block takes. There is one more than cores: while the caller
-reads a block, or writes what came of another, each core has one to work on.
+writes what came of one, each core has another to work on.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from itertools import cycle
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 from kafka_format.columnar.records import RecordScan
@@ -19,7 +20,7 @@ from kafka_log.cleaner.read_buffer import BLOCK_BYTES, BlockBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor, Future
+    from concurrent.futures import Executor
 
     from kafka_log.cleaner.witness import Witness
 
@@ -84,24 +85,40 @@ def in_order(
 ) -> Iterator[Result]:
     """What `work` makes of each item; at most `ahead` are given out and not taken back.
 
-    Items are drawn here, as late as can be. Where drawing one fails, all that came before it come
-    first.
+    Items are drawn one at a time, by the threads that work on them: what a core has just read is
+    at hand there. Where drawing one fails, all that came before it come first.
     """
-    drawn = iter(items)
+    drawn, turn = iter(items), Lock()
     given: deque[Future[Result]] = deque()
-    is_over, problem = False, None
+    free: deque[Future[Result]] = deque()
+
+    def step() -> None:
+        with turn:
+            future = free.popleft()
+            try:
+                item = next(drawn)
+            except Exception as error:  # noqa: BLE001  # it is raised in its turn
+                future.set_exception(_OverError() if isinstance(error, StopIteration) else error)
+                return
+        try:
+            future.set_result(work(item))
+        except BaseException as error:  # noqa: BLE001  # as well
+            future.set_exception(error)
+
     try:
-        while not is_over or given:
-            while not is_over and len(given) < ahead:
-                try:
-                    given.append(pool.submit(work, next(drawn)))
-                except StopIteration:
-                    is_over = True
-                except Exception as error:  # noqa: BLE001  # it is raised in its turn
-                    is_over, problem = True, error
-            if given:
-                yield given.popleft().result()
+        while True:
+            while len(given) < ahead:
+                given.append(Future())
+                free.append(given[-1])
+                pool.submit(step)
+            try:
+                result = given.popleft().result()
+            except _OverError:
+                return
+            yield result
     finally:
         wait(given)  # who comes next uses their memory
-    if problem is not None:
-        raise problem
+
+
+class _OverError(Exception):
+    """No item is left."""
