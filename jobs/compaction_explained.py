@@ -221,8 +221,10 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
         for line in lines if records else ():
             print(line)
     if not records and not done.failures and not arguments.quiet:
-        rewriting.tell(f"no record here has the key {shown_key(arguments.explain_key)}")
-        if not any(task.config.compact for task in found.tasks):
+        if any(task.config.compact for task in found.tasks):
+            key = shown_key(arguments.explain_key)
+            rewriting.tell(f"no record of a compacted topic here has the key {key}")
+        else:
             _no_topic()
     return done.exit_code
 
@@ -254,12 +256,12 @@ def _life_cells(row: Row) -> list[object]:
 
 
 def _what_if(arguments: argparse.Namespace, found: Found) -> int:
-    from pipelines.what_if import AS_IT_IS, judge, totals
+    from pipelines.what_if import AS_IT_IS, compared, judge, totals
 
     done = rewriting.Done.of(found)
     scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
     tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]
-    done.rows += rewriting.answers(arguments, "what-if", tasks, judge, done)  # type: ignore[arg-type]
+    done.rows += rewriting.answers(arguments, "what-if", compared(tasks), judge, done)  # type: ignore[arg-type]
     total = totals(done.rows)
     if arguments.format == "json":
         for row in (*done.checkpoints, *done.rows, *total):
@@ -283,8 +285,11 @@ def _tasks(
     from pipelines.what_if import ScenarioTask
 
     changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})
-    with contextlib.redirect_stderr(io.StringIO()):  # what is there was told of before
-        found = rewriting.find(changed)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # what is there was told of before
+            found = rewriting.find(changed)
+    except options.UsageError as error:
+        raise options.UsageError(f"--what-if {name!r}: {error}") from error
     function = replace(compact.function(changed, found), passes=UNTIL_CLEAN)
     for task in found.tasks:
         if arguments.high_watermark is not None:

@@ -4,17 +4,17 @@
     rows += totals(rows)
 
 A log is cleaned until nothing more of it can be, on a view of its files: what a cleaner writes goes
-to a temporary directory and away.
+to a temporary directory and away. One that only some of the settings compact is told of under all.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from kafka_log.cleaner.what_if import what_if
+from kafka_log.cleaner.what_if import not_compacted, what_if
 from kafka_log.clock import FixedClock
 from kafka_log.errors import LogError
 from kafka_log.evidence.scan import scan
@@ -52,6 +52,8 @@ class ScenarioTask:
     task: PartitionTask
     """With these settings."""
     compact: CompactPartition = CompactPartition(passes=UNTIL_CLEAN)  # noqa: RUF009  # frozen
+    is_counted: bool = True
+    """Whether any of the settings that are compared compact it."""
 
     @property
     def path(self) -> str:
@@ -93,17 +95,23 @@ def compare(
             now_ms=now_ms,
             includes=lambda topic, _: not topics or any(fnmatchcase(topic, g) for g in topics),
         ):
-            if why_left_alone(task) is None:
-                compact = CompactPartition(settings=broker_settings(settings), passes=UNTIL_CLEAN)
-                tasks.append(ScenarioTask(scenario=name, task=task, compact=compact))
+            compact = CompactPartition(settings=broker_settings(settings), passes=UNTIL_CLEAN)
+            tasks.append(ScenarioTask(scenario=name, task=task, compact=compact))
     rows: list[Row] = []
+    wanted = [each for each in compared(tasks) if each.is_counted]
     for row in run(
-        tasks, judge, engine="local", bytes_of=lambda task: task.size_in_bytes, processes=processes
+        wanted, judge, engine="local", bytes_of=lambda task: task.size_in_bytes, processes=processes
     ):
         if isinstance(row, Failure):
             raise LogError(row.message)
         rows.append(row)
     return rows
+
+
+def compared(tasks: Sequence[ScenarioTask]) -> list[ScenarioTask]:
+    """With what each of them has to know of the others."""
+    compacted = {each.path for each in tasks if why_left_alone(each.task) is None}
+    return [replace(each, is_counted=each.path in compacted) for each in tasks]
 
 
 def judge(scenario: ScenarioTask) -> Iterator[Row]:
@@ -117,16 +125,19 @@ def judge(scenario: ScenarioTask) -> Iterator[Row]:
         "path": task.path,
     }
     note = why_left_alone(task)
-    if note is not None:
+    if note is not None and not scenario.is_counted:
         yield row | {"note": note}
         return
     with compact.sound_log(task) as (log, found):
-        outcome = what_if(
-            log,
-            compact.checkpoint_of(task),
-            make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
-            now_ms=task.now_ms,
-        )
+        if note is not None:
+            outcome = not_compacted(log)
+        else:
+            outcome = what_if(
+                log,
+                compact.checkpoint_of(task),
+                make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
+                now_ms=task.now_ms,
+            )
     if scenario.scenario == AS_IT_IS:
         yield from found
     yield row | outcome.row() | {"note": None}

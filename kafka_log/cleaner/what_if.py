@@ -5,6 +5,7 @@ explain(log, checkpoint, tally, …)
 tally.records_kept, tally.tombstones_kept, tally.oldest_tombstone
 
 what_if(log, checkpoint, …)         all of it, of a log on files where nothing is written
+not_compacted(log)                  the same of a log that no cleaner looks at: retention alone
 """
 
 from __future__ import annotations
@@ -155,6 +156,31 @@ def what_if(
         oldest_tombstone=tally.oldest_tombstone,
         next_cleaning_at_ms=following.at_ms,
         next_cleaning_reason=following.reason,
+    )
+
+
+def not_compacted(log: PartitionLog) -> Outcome:
+    """What stays where the policy has no `compact`."""
+    before = _recounted(log)
+    size, segments = log.size, log.segments.number_of_segments()
+    after = _recounted(log) if log.delete_old_segments() else before
+    gone = before.records_kept - after.records_kept
+    reason = f"cleanup.policy is {','.join(sorted(log.config.cleanup_policy)) or 'empty'}"
+    return Outcome(
+        due_at_ms=None,
+        due_reason=reason,
+        rounds=0,
+        records_before=before.records_kept,
+        records_after=after.records_kept,
+        removed={RETENTION: gone} if gone else {},
+        bytes_before=size,
+        bytes_after=log.size,
+        segments_before=segments,
+        segments_after=log.segments.number_of_segments(),
+        tombstones_after=after.tombstones_kept,
+        oldest_tombstone=after.oldest_tombstone,
+        next_cleaning_at_ms=None,
+        next_cleaning_reason=reason,
     )
 
 

@@ -55,7 +55,7 @@ def test_the_life_of_a_key_is_told_record_by_record(capsys, log_dir):
 def test_a_key_that_is_not_there_is_told_as_it_could_be_typed(capsys, log_dir):
     code, out, err = run(capsys, log_dir, NOW, "--explain-key", "0x00ff")
     assert (code, out) == (CLEAN, "")
-    assert err == "no record here has the key 0x00ff\n"
+    assert err == "no record of a compacted topic here has the key 0x00ff\n"
 
 
 @pytest.mark.parametrize(

@@ -56,3 +56,20 @@ def test_a_partition_that_cannot_be_cleaned_is_an_error_that_names_it(tmp_path):
     log.write_bytes(data)
     with pytest.raises(LogError, match=r"compacted\.codecs-0"):
         compare([log_dir], {}, now_ms=earlier.NOW, topics=["compacted.codecs"])
+
+
+def test_what_only_some_settings_compact_is_told_of_under_all_of_them(log_dir):
+    """Without the cleaner a log stays as it is, but for what retention takes."""
+    kept = {"cleanup.policy": "delete", "retention.ms": -1}
+    gone = {"cleanup.policy": "delete", "retention.ms": 1}
+    rows = compare(
+        [log_dir], {"kept": kept, "gone": gone}, now_ms=earlier.NOW, topics=["compacted.c*"]
+    )
+    assert len(rows) == 15
+    as_it_is, still, less = totals(rows)
+    assert as_it_is["records_before"] == still["records_before"] == less["records_before"] == 5 * 61
+    assert (still["records_after"], still["bytes_after"]) == (5 * 61, as_it_is["bytes_before"])
+    assert (still["rounds"], still["removed"]) == (0, {})
+    assert (still["due_at_ms"], still["due_reason"]) == (None, "cleanup.policy is delete")
+    assert less["removed"] == {"retention": 5 * 61 - less["records_after"]}
+    assert less["bytes_after"] < still["bytes_after"]
