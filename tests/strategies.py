@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from kafka_format.batch import BatchHeader
-from kafka_format.compression import Codec
+from kafka_format.compression import Codec, compress
+from kafka_format.legacy import LegacyHeader, LegacyMessage, encode_message
 from kafka_format.record import NO_SEQUENCE, Header, Record, SimpleRecord, TimestampType
 
 int8s = st.integers(-(2**7), 2**7 - 1)
@@ -153,3 +154,34 @@ def records_near(draw: st.DrawFn, base_offset: int) -> list[Record]:
             max_size=6,
         )
     )
+
+
+@st.composite
+def legacy_messages(draw: st.DrawFn) -> LegacyMessage:
+    """Messages of magic 0 and 1, alone or in a wrapper: any offset, time and flag but a codec."""
+    magic = draw(st.sampled_from([0, 1]))
+    header = LegacyHeader(
+        offset=draw(st.integers(0, 4) | int64s),
+        size=0,
+        crc=0,
+        magic=magic,
+        attributes=draw(int8s) & ~7,
+        timestamp=draw(int64s) if magic else -1,
+    )
+    return LegacyMessage(header, draw(nullable_blobs), draw(nullable_blobs))
+
+
+@st.composite
+def legacy_wrappers(draw: st.DrawFn) -> LegacyMessage:
+    """Wrappers around any messages: of the other magic, in no order, above the wrapper, none."""
+    inner = draw(st.lists(legacy_messages(), max_size=4))
+    message = draw(legacy_messages())
+    codec = draw(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
+    header = message.header._replace(attributes=message.header.attributes | codec)
+    if inner and draw(st.booleans()):
+        header = header._replace(offset=inner[-1].header.offset)
+    value = compress(codec, b"".join(map(encode_message, inner)), magic=header.magic)
+    return message._replace(header=header, value=value)
+
+
+any_legacy = st.one_of(legacy_messages(), legacy_wrappers()).map(encode_message)

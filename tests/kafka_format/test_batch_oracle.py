@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kafka_format.batch import RecordBatch, assemble, decode_batch, encode_batch, encode_empty_batch
 from kafka_format.compression import Codec, compress
@@ -15,10 +16,16 @@ from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch, LegacyHeader, LegacyMessage, encode_legacy_batch
 from kafka_format.legacy import encode_message as encode_legacy_message
 from kafka_format.log_file import AnyBatch, LogFile
-from kafka_format.record import Header, Record, SimpleRecord, TimestampType
+from kafka_format.record import Header, Record, SimpleRecord, TimestampType, encode_records
 from tests.oracle.client import Oracle, OracleError, b64
 from tests.oracle.client import record as kafka_record
-from tests.strategies import batch_options, legacy_options
+from tests.strategies import (
+    any_legacy,
+    batch_headers,
+    batch_options,
+    legacy_options,
+    records_near,
+)
 
 CREATE_TIME, LOG_APPEND_TIME = TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME
 NOW = 1_700_000_000_000
@@ -322,11 +329,33 @@ def test_an_empty_batch_is_kafkas_byte_for_byte(oracle: Oracle) -> None:
         {"type": "COMMIT", "coordinator_epoch": 0},
         {
             "type": "LEADER_CHANGE",
-            "message": {"version": 0, "leaderId": 1, "voters": [], "grantingVoters": []},
+            "message": {
+                "version": 0,
+                "leaderId": 1,
+                "voters": [{"voterId": 1}, {"voterId": 2}],
+                "grantingVoters": [{"voterId": 2}],
+            },
         },
         {"type": "SNAPSHOT_HEADER", "message": {"version": 0, "lastContainedLogTimestamp": 5}},
         {"type": "SNAPSHOT_FOOTER", "message": {"version": 0}},
         {"type": "KRAFT_VERSION", "message": {"version": 0, "kRaftVersion": 1}},
+        {
+            "type": "KRAFT_VOTERS",
+            "message": {
+                "version": 0,
+                "voters": [
+                    {
+                        "voterId": 3000,
+                        "voterDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
+                        "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
+                        "kRaftVersionFeature": {
+                            "minSupportedVersion": 0,
+                            "maxSupportedVersion": 1,
+                        },
+                    }
+                ],
+            },
+        },
     ],
     ids=lambda control: control["type"],
 )
@@ -514,6 +543,24 @@ def test_other_counts_get_kafkas_verdict(oracle: Oracle) -> None:
         assert verdicts(oracle, damaged) == []
 
 
+@st.composite
+def any_batches(draw: st.DrawFn) -> bytes:
+    """Every field anything at all, but for a codec, and a count that is not the records'."""
+    header = draw(batch_headers)
+    records = draw(records_near(header.base_offset))
+    payload = encode_records(
+        records, base_offset=header.base_offset, base_timestamp=header.base_timestamp
+    )
+    attributes = header.attributes & ~7
+    return assemble(header._replace(attributes=attributes, record_count=len(records)), payload)
+
+
+@given(batches=st.lists(any_batches(), min_size=1, max_size=20))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_fields_of_any_value_get_kafkas_verdict(oracle: Oracle, batches: list[bytes]) -> None:
+    assert verdicts(oracle, batches) == []
+
+
 @pytest.mark.parametrize("magic", [0, 1])
 def test_flips_of_a_legacy_message_get_kafkas_verdict(oracle: Oracle, magic: int) -> None:
     message = encode_legacy_batch([SimpleRecord(NOW, b"kk", b"vv")], magic=magic, base_offset=9)
@@ -545,6 +592,14 @@ def test_flips_inside_a_wrapper_get_kafkas_verdict(oracle: Oracle, magic: int) -
     ]
     found = verdicts(oracle, damaged)
     assert [one for one in found if not INNER_MAGIC.search(one[1])] == []
+
+
+@given(messages=st.lists(any_legacy, min_size=1, max_size=20))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_legacy_fields_of_any_value_get_kafkas_verdict(
+    oracle: Oracle, messages: list[bytes]
+) -> None:
+    assert verdicts(oracle, messages) == []
 
 
 def with_inner(header: LegacyHeader, inner: bytes) -> bytes:

@@ -26,7 +26,7 @@ from kafka_format.legacy import (
 )
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
 from tests.kafka_format.damage import value_or_error
-from tests.strategies import last_offset_of, legacy_options
+from tests.strategies import last_offset_of, legacy_messages, legacy_options
 
 MAGIC_0 = bytes.fromhex(
     "0000000000000007 00000010"  # offset 7, 16 bytes
@@ -329,6 +329,19 @@ def test_what_is_written_is_read(options) -> None:
         assert {r.timestamp for r in records} == {options["log_append_time"]}
     else:
         assert [r.timestamp for r in records] == [r.timestamp for r in given_]
+
+
+@given(legacy_messages())
+def test_a_message_of_any_fields_comes_back(message: LegacyMessage) -> None:
+    written = encode_message(message)
+    batch = decode_legacy_batch(written)
+    batch.ensure_valid()
+    found = batch.message()
+    assert (found.key, found.value) == (message.key, message.value)
+    assert found.header._replace(size=0, crc=0) == message.header
+    assert batch.encode() == written
+    (record,) = batch.records()
+    assert (record.offset, record.timestamp) == (message.header.offset, message.header.timestamp)
 
 
 @given(st.binary(max_size=80), st.sampled_from([0, 1]), st.integers(0, 255))

@@ -97,6 +97,13 @@ def test_fields_of_any_value_are_taken_or_refused_alike(segment, compiled):
     assert_agreement(segment, compiled=compiled)
 
 
+@pytest.mark.parametrize("compiled", MODES)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@given(segment=st.lists(strategies.any_legacy, min_size=1, max_size=4).map(b"".join))
+def test_legacy_fields_of_any_value_are_taken_or_refused_alike(segment, compiled):
+    assert_agreement(segment, compiled=compiled)
+
+
 def test_a_batch_that_says_it_is_empty_is_not_looked_into():
     """Compaction leaves such headers; the codec bits of this one would fail to decompress."""
     empty = encode_batch([SimpleRecord(1, b"k", b"v")], codec=Codec.GZIP)[:61]

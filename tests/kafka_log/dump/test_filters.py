@@ -45,13 +45,14 @@ def cases(built: BuiltLog):
         lambda each: each.producer_id in (-1, producer),
     )
     yield ("--key-hex", key.hex()), lambda each: each.key == key
+    yield ("--key", ""), lambda each: each.key == b""  # which a null one is not
     yield (
         ("--key-hex", key.hex(), "--producer-id", producer),
         lambda each: each.key == key and each.producer_id == producer,
     )
 
 
-@pytest.mark.parametrize(("engine", "case"), [*product(ENGINES, range(10))])
+@pytest.mark.parametrize(("engine", "case"), [*product(ENGINES, range(11))])
 def test_exactly_the_records_that_pass_are_shown(built: BuiltLog, engine: str, case: int) -> None:
     flags, passes = [*cases(built)][case]
     expected = [each.offset for each in built.records if passes(each)]
