@@ -24,9 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if arguments else USAGE
     verb, *rest = arguments
     if verb == "--version":
-        from importlib.metadata import version
-
-        print(f"kafka-forensics {version('kafka-forensics')}")
+        print(version())
         return 0
     if verb not in VERBS:
         from difflib import get_close_matches
@@ -38,6 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     job = import_module(f"jobs.{verb}")
     result: int = job.main(rest)
     return result
+
+
+def version() -> str:
+    from importlib import metadata
+
+    return f"kafka-forensics {metadata.version('kafka-forensics')}"
 
 
 def _help() -> str:

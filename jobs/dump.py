@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobs import options
 
@@ -105,6 +105,20 @@ def _add_original_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--max-bytes", type=int, metavar="BYTES", help="no more than the first bytes of a log"
     )
+    group.add_argument("--version", action=_Version, help="of kafka-forensics")
+
+
+class _Version(argparse.Action):
+    """Looks for the version only when it is asked for, which takes its time."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **others: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **others)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from jobs.cli import version
+
+        print(version())
+        parser.exit()
 
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
