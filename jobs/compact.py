@@ -96,6 +96,12 @@ def _add_cleaning(parser: options.Parser) -> None:
         help="memory for keys, 24 bytes each; default: log.cleaner.dedupe.buffer.size",
     )
     group.add_argument(
+        "--cores",
+        type=_cores,
+        metavar="N",
+        help="threads that clean one partition; default: those that other partitions leave idle",
+    )
+    group.add_argument(
         "--parallel-above",
         type=_size,
         default=_PARALLEL_ABOVE,
@@ -131,6 +137,10 @@ def _passes(text: str) -> int | None:
     if text == _UNTIL_CLEAN:
         return None
     return options.natural(text, f"1 or more, or `{_UNTIL_CLEAN}`", least=1)
+
+
+def _cores(text: str) -> int:
+    return options.natural(text, "1 or more", least=1)
 
 
 def _size(text: str) -> int:
@@ -178,6 +188,7 @@ def _work(arguments: argparse.Namespace) -> int:
 def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
     """What is done to each partition."""
     from pipelines.compaction import CompactPartition
+    from pipelines.engine import available_processors
     from pipelines.parallel_compaction import Parallel
 
     return CompactPartition(
@@ -186,6 +197,7 @@ def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
         first_dirty_offset=arguments.first_dirty,
         only_when_due=arguments.when_due,
         skip_damaged=arguments.skip_damaged,
+        cores=arguments.cores or max(1, available_processors() // max(1, len(found.tasks))),
         parallel=Parallel(
             above=arguments.parallel_above,
             task_memory=arguments.task_memory,
@@ -286,7 +298,8 @@ def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namesp
     if rounds:
         sys.stderr.write(_summary(rounds, partitions, done))
     elif partitions:
-        sys.stderr.write(f"nothing to clean in {_counted(partitions)}{done.where}\n")
+        what = "is due" if any(row["cleanable_bytes"] for row in partitions) else "to clean"
+        sys.stderr.write(f"nothing {what} in {_counted(partitions)}{done.where}\n")
 
 
 def _hints(row: Row, first_dirty: int | None) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -81,6 +82,8 @@ class CompactPartition:
     """In place of the checkpoint's."""
     only_when_due: bool = False
     skip_damaged: bool = False
+    cores: int = 1
+    """That work on a partition at once; where it is copied by many tasks, each has one."""
     parallel: Parallel | None = None
     """Of what is large enough, copies are made by many tasks."""
 
@@ -251,7 +254,7 @@ class CompactPartition:
             only_when_due=self.only_when_due,
             witness=witness,
             after_round=log.scheduler.run_all,
-            make_cleaner=make_cleaner,
+            make_cleaner=make_cleaner or partial(self.settings.cleaner, cores=self.cores),
         )
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:

@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 
 from pipelines.engine import EngineError
 from pipelines.processes import Answer, answer, unforeseen
+from pipelines.worker_memory import settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,7 +83,9 @@ class _Work:
     function: Function
 
     def __call__(self, given: Slice) -> list[bytes]:
-        return [_pickled(answer(number, task, self.function)) for number, task in given]
+        answered = [_pickled(answer(number, task, self.function)) for number, task in given]
+        settle(type(self.function).__name__)
+        return answered
 
 
 def _pickled(answered: Answer) -> bytes:

@@ -58,7 +58,14 @@ class BrokerSettings:
     threads: int = 1
     keys: Keys = Keys.HASHED
 
-    def cleaner(self, config: LogConfig, clock: Clock, witness: Witness | None = None) -> Cleaner:
+    def cleaner(
+        self,
+        config: LogConfig,
+        clock: Clock,
+        witness: Witness | None = None,
+        *,
+        cores: int = 1,
+    ) -> Cleaner:
         self.ensure_room()
         return Cleaner(
             config,
@@ -69,6 +76,7 @@ class BrokerSettings:
             message_max_bytes=self.message_max_bytes,
             threads=self.threads,
             keys=self.keys,
+            cores=cores,
             witness=witness,
         )
 

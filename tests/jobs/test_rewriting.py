@@ -59,6 +59,7 @@ OF_COMPACT = {
     "'1M': expected a number of bytes": ["{data}", "--dedupe-buffer-size", "1M"],
     "did you mean log.cleaner.dedupe": ["{data}", "--set=log.cleaner.dedup.buffer.size=1"],
     "found nothing, expected a directory": ["{data}", "--explain", ""],
+    "'0': expected 1 or more": ["{data}", "--cores", "0"],
     "argument --md5-keys: not allowed with": ["{data}", "--exact-keys", "--md5-keys"],
 }
 REFUSED = [

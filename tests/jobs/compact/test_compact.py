@@ -227,6 +227,7 @@ def test_when_due_restricts_to_what_a_broker_would_clean(capsys, log_dir):
     options = [log_dir, COMPACT, "--now", NOW]
     row = one(rows(capsys, *options, "--when-due"))
     assert (row["is_compacted"], row["due_reason"]) == (False, "dirty ratio 0.40, not above 0.5")
+    assert run(capsys, *options, "--when-due")[2] == "nothing is due in 1 partition\n"
     row = one(rows(capsys, *options, "--when-due", "--set=min.cleanable.dirty.ratio=0.3"))
     assert (row["is_compacted"], row["is_due"]) == (True, True)
     row = one(rows(capsys, *options))
@@ -343,6 +344,16 @@ def test_exact_keys_and_hashed_ones_lead_to_the_same_bytes(capsys, log_dir, tmp_
     rows(capsys, log_dir, COMPACT, "--now", NOW, "--exact-keys", "--output", tmp_path / "exact")
     assert tree(tmp_path / "hashed" / "orders-0") == tree(tmp_path / "exact" / "orders-0")
     assert contents(tmp_path / "hashed") == contents(tmp_path / "exact")
+
+
+def test_several_cores_lead_to_the_same_bytes(capsys, tmp_path):
+    log_dir = write_log(tmp_path / "data", 40, roll_each=39, value_size=500_000)
+    copies = []
+    for cores in (1, 3):
+        copies.append(tmp_path / f"copy-{cores}")
+        told = rows(capsys, log_dir, COMPACT, f"--cores={cores}", f"--output={copies[-1]}")
+        assert one(told, "round")["removed_superseded"] == 36
+    assert contents(copies[0]) == contents(copies[1])
 
 
 def test_keys_crafted_to_have_one_md5_lose_a_record_only_where_they_are_known_by_it(
