@@ -259,6 +259,7 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
     from pipelines.what_if import AS_IT_IS, compared, judge, totals
 
     done = rewriting.Done.of(found)
+    arguments.now = options.clock(arguments)()  # one for all
     scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
     tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]
     done.rows += rewriting.answers(arguments, "what-if", compared(tasks), judge, done)  # type: ignore[arg-type]

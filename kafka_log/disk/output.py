@@ -67,9 +67,13 @@ def check_output(
     for source in evidence:
         resolved = Path(source).resolve()
         if target == resolved or resolved in target.parents:
-            raise OutputError(f"{out}: found inside {source}, expected output outside the evidence")
+            found = "the same as" if target == resolved else "inside"
+            raise OutputError(
+                f"{out}: found {found} {source}, expected output outside the evidence"
+            )
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise OutputError(f"{out}: found something else, expected a new or empty directory")
+        found = "a symbolic link" if out.is_symlink() else "a file"
+        raise OutputError(f"{out}: found {found}, expected a new or empty directory")
     if out.is_dir() and any(out.iterdir()):
         raise OutputError(f"{out}: found a directory with files, expected a new or empty one")
     if not target.parent.is_dir():
@@ -116,7 +120,10 @@ def whole_partition(
 @contextlib.contextmanager
 def _attempt(prefix: str, parent: str | os.PathLike[str]) -> Iterator[Path]:
     """An empty directory within one that no other attempt has, here or on another machine."""
-    own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    except OSError as error:  # by the name that was given, not by one that was made up
+        raise OSError(error.errno, error.strerror, os.fspath(parent)) from error
     try:
         attempt = own / "whole"
         attempt.mkdir()

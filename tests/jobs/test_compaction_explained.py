@@ -133,6 +133,13 @@ def test_what_makes_no_sense_is_refused(capsys, log_dir, arguments, told):
     assert told in err.splitlines()[0]
 
 
+def test_all_settings_are_judged_by_one_clock(capsys, log_dir):
+    topic = ("--topic", "compacted.codecs", "--partition", 0)
+    found = rows(capsys, log_dir, *topic, "--what-if", "delete.retention.ms=0")
+    (due,) = {row["due_at_ms"] for row in found if row["kind"] == "what_if"}
+    assert due > earlier.NOW
+
+
 def test_settings_stand_side_by_side_with_a_chart(capsys, log_dir):
     before = contents(log_dir)
     lag = "min.compaction.lag.ms=3600000000000"

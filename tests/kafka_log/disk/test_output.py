@@ -22,6 +22,7 @@ from kafka_log.disk.output import (
 )
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import FileKind
+from tests.unreadable import open_the_way, unreadable
 
 ROOT = Path(__file__).parents[3]
 RECOVERY_POINTS = FileKind.RECOVERY_POINT_CHECKPOINT.value
@@ -79,6 +80,20 @@ def test_a_place_that_is_taken_is_refused(tmp_path):
         with pytest.raises(OutputError, match="expected"):
             check_output(tmp_path / name, [])
     assert (tmp_path / "full" / "file").read_bytes() == b"mine"
+
+
+def test_a_place_where_nothing_may_be_made_is_told_by_its_name(tmp_path, tmp_path_factory):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    (tmp_path / "secret").touch()
+    open_the_way(tmp_path_factory.getbasetemp(), tmp_path)
+    with (
+        unreadable(tmp_path / "secret"),
+        pytest.raises(PermissionError) as caught,
+        whole_directory(closed / "out", []),
+    ):
+        pass
+    assert caught.value.filename == str(closed)
 
 
 def test_of_two_attempts_at_a_partition_the_first_to_end_stays(tmp_path):
