@@ -1,5 +1,6 @@
 """Decoding in a warm process: every record of a segment, its checksums checked."""
 
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -10,6 +11,7 @@ from kafka_format.log_file import LogFile
 from tests.oracle.client import Oracle
 
 ROUNDS = 7
+THREADS = min(2, os.cpu_count() or 1)
 ROW_BYTES = 8 * 1024 * 1024  # the row decoder is slow enough to be timed on a part
 
 
@@ -19,10 +21,11 @@ def java_records(oracle: Oracle, segment: Segment) -> Callable[[], float]:
     return lambda: min(oracle.bench_records(segment.path, rounds=1)["seconds"])
 
 
-def columnar_records(segment: Segment) -> float:
+def columnar_records(segment: Segment, *, threads: int = 1) -> float:
     with segment.path.open("rb", buffering=0) as file:
         begin = time.perf_counter()
-        records = sum(len(columns) for columns in RecordScan(file, path=segment.path.name))
+        scan = RecordScan(file, path=segment.path.name, threads=threads)
+        records = sum(len(columns) for columns in scan)
         seconds = time.perf_counter() - begin
     if records != segment.records:
         raise AssertionError(f"{segment.path}: {records} records, expected {segment.records}")
@@ -55,10 +58,11 @@ def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
     """Best of interleaved rounds, so that what disturbs one side disturbs the other."""
     java = java_records(oracle, segment)
     columnar_records(segment), header_walk(segment)
-    times: dict[str, list[float]] = {"java": [], "columnar": [], "walk": []}
+    times: dict[str, list[float]] = {"java": [], "columnar": [], "threads": [], "walk": []}
     for _ in range(ROUNDS):
         times["java"].append(java())
         times["columnar"].append(columnar_records(segment))
+        times["threads"].append(columnar_records(segment, threads=THREADS))
         times["walk"].append(header_walk(segment))
     rows = max(row_records_per_second(segment) for _ in range(ROUNDS))
     return {name: min(seconds) for name, seconds in times.items()} | {"rows": rows}
@@ -67,15 +71,16 @@ def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
 def table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
     yield (
         "| file | Java loop Mrec/s (MB/s) | columnar Mrec/s (MB/s) | ratio "
-        "| header walk Mbatch/s (GB/s) | rows Mrec/s |"
+        f"| by {THREADS} threads | ratio | header walk Mbatch/s (GB/s) | rows Mrec/s |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|---|"
     for one in segments:
         best = compare(oracle, one)
         batches = one.records / one.shape.records_per_batch
         yield (
             f"| {one.shape} | {_rate(one, best['java'])} | {_rate(one, best['columnar'])} "
-            f"| **{best['java'] / best['columnar']:.1f}** "
+            f"| **{best['java'] / best['columnar']:.1f}** | {_rate(one, best['threads'])} "
+            f"| **{best['java'] / best['threads']:.1f}** "
             f"| {batches / best['walk'] / 1e6:.2f} ({one.size / best['walk'] / 1e9:.1f}) "
             f"| {best['rows'] / 1e6:.2f} |"
         )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
 
-_TABLE_ROWS = 32 * 1024
+TABLE_ROWS = 32 * 1024
 # From here on, reading 61 bytes a batch costs less than reading past the records between.
 _LARGE_BATCH = 32 * 1024
 _SMALL_READ = 4 * 1024
@@ -138,6 +138,11 @@ class BatchScan:
         self._window = Window(source, start=start, end=end, chunk=chunk_bytes)
         self._kernels, self.compiled = kernels_for(compiled=compiled)
 
+    @property
+    def limit(self) -> int:
+        """Where the file ends, or is to end for us."""
+        return self._window.end
+
     def __iter__(self) -> Iterator[BatchColumns]:
         for piece in self.pieces():
             yield piece.batches
@@ -145,7 +150,7 @@ class BatchScan:
     def pieces(self) -> Iterator[Piece]:
         window = self._window
         position = self._start
-        table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
+        table = np.empty((k.HEADER_FIELDS, TABLE_ROWS), np.int64)
         while True:
             at = position - window.base
             count, reached, why = self._kernels.read_headers(
@@ -165,7 +170,7 @@ class BatchScan:
                     break
             elif why != k.TABLE_FULL:
                 break
-        self.end = _segment_end(self._source, position, path=self.path, end=window.end)
+        self.end = segment_end(self._source, position, path=self.path, end=window.end)
 
     def _whole(self, table: Int64s, count: int, reached: int) -> tuple[int, int, int]:
         """Batches that lie in the window as a whole, where the rest begins, and the size it needs.
@@ -208,7 +213,7 @@ class HeaderWalk:
     def __iter__(self) -> Iterator[BatchColumns]:
         position = self._start
         count = 0
-        table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
+        table = np.empty((k.HEADER_FIELDS, TABLE_ROWS), np.int64)
         window = self._wide
         while True:
             before, began = position, count
@@ -230,13 +235,13 @@ class HeaderWalk:
                     break
             elif why == k.TABLE_FULL:
                 yield BatchColumns(table, path=self.path)
-                table = np.empty((k.HEADER_FIELDS, _TABLE_ROWS), np.int64)
+                table = np.empty((k.HEADER_FIELDS, TABLE_ROWS), np.int64)
                 count = 0
             else:
                 break
         if count:
             yield BatchColumns(table[:, :count], path=self.path)
-        self.end = _segment_end(self._source, position, path=self.path, end=window.end)
+        self.end = segment_end(self._source, position, path=self.path, end=window.end)
 
 
 def kernel_bytes(data: npt.NDArray[np.uint8], *, compiled: bool) -> Any:
@@ -244,7 +249,7 @@ def kernel_bytes(data: npt.NDArray[np.uint8], *, compiled: bool) -> Any:
     return data if compiled else data.data
 
 
-def _segment_end(
+def segment_end(
     source: BinaryIO | Buffer, position: int, *, path: str, end: int
 ) -> SegmentEnd | None:
     """What the row reader says of the place where a kernel found no further batch."""

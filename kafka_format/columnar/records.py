@@ -20,6 +20,7 @@ import numpy as np
 
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar import legacy_kernels
+from kafka_format.columnar.ahead import Ahead, can_read_ahead
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
 from kafka_format.columnar.native_codecs import zstd_contexts
 from kafka_format.columnar.window import CHUNK_BYTES, Field, Scratch, readonly
@@ -42,6 +43,8 @@ _INT32_MAX = 2**31 - 1
 
 ARENA_BYTES = 2 * 1024 * 1024
 PIECE_ROWS = 256 * 1024
+# That a thread takes: handing on costs as much as decoding a tenth of a chunk.
+_CHUNKS_AT_ONCE = 2
 
 
 class Damage(NamedTuple):
@@ -214,6 +217,10 @@ class RecordScan:
 
     With `verify`, a batch whose checksum is wrong is damage; with `decode_invalid` too, its records
     are decoded all the same, as kafka-dump-log does, and `batches.is_valid` tells it apart.
+
+    With `threads`, so many read and decode ahead, if the kernels are compiled and the source is a
+    regular file of some chunks. The same comes, cut into other pieces; every thread takes memory as
+    the scan itself would, and more of it.
     """
 
     def __init__(
@@ -230,7 +237,13 @@ class RecordScan:
         piece_rows: int = PIECE_ROWS,
         decompressed_limit: int | None = None,
         compiled: bool | None = None,
+        threads: int = 1,
     ) -> None:
+        self.end: SegmentEnd | None = None
+        self._source = source
+        self._start = start
+        self._threads = threads
+        self._chunk_bytes = chunk_bytes
         self._scan = BatchScan(
             source,
             path=path,
@@ -253,13 +266,42 @@ class RecordScan:
         self._kernels = k.load(compiled=self.compiled)
         self._legacy = legacy_kernels.load(compiled=self.compiled)
 
-    @property
-    def end(self) -> SegmentEnd | None:
-        return self._scan.end
-
     def __iter__(self) -> Iterator[RecordColumns]:
+        ahead = self._ahead()
+        if ahead is not None:
+            yield from ahead
+            self.end = ahead.end
+            return
         for piece in self._scan.pieces():
             yield from self._decode_piece(piece)
+        self.end = self._scan.end
+
+    def _ahead(self) -> Ahead[RecordColumns] | None:
+        """By threads, if they are asked for and of use."""
+        size, chunk = self._scan.limit - self._start, _CHUNKS_AT_ONCE * self._chunk_bytes
+        if self._threads < 2 or not self.compiled or not can_read_ahead(self._source, size, chunk):
+            return None
+        decoders = [
+            RecordScan(
+                b"",
+                path=self.path,
+                verify=self._verify,
+                decode_invalid=not self._refuse_invalid,
+                arena_bytes=max(self._arena_bytes, 4 * chunk),
+                piece_rows=self._piece_rows,
+                decompressed_limit=self._limit,
+                compiled=True,
+            ).columns
+            for _ in range(self._threads + 1)
+        ]
+        return Ahead(
+            self._source,
+            decoders,
+            path=self.path,
+            start=self._start,
+            end=self._scan.limit,
+            chunk_bytes=chunk,
+        )
 
     def columns(self, piece: Piece) -> Iterator[RecordColumns]:
         """Of whole batches that the caller has read; memory is used again as in a scan."""

@@ -6,6 +6,7 @@ and whatever is damaged. So both ways give the same lines.
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _OUT_BYTES = 1024 * 1024
 _LARGE = 4 * 1024 * 1024
+_THREADS = min(2, os.cpu_count() or 1)
 _INT32_MAX = 2**31 - 1
 _LOG_APPEND_TIME, _CONTROL, _DELETE_HORIZON = 0x08, 0x20, 0x40
 _FLAGS = {"is_transactional": 0x10, "is_control": _CONTROL, "has_delete_horizon": _DELETE_HORIZON}
@@ -221,7 +223,9 @@ class _ColumnDump:
     def scan_from(self, position: int) -> _Scan:
         end = self._options.max_bytes
         if self._options.deep:
-            records = RecordScan(self._log, path=self._path, start=position, end=end)
+            records = RecordScan(
+                self._log, path=self._path, start=position, end=end, threads=_THREADS
+            )
             return _Scan(records, self._dump_records)
         batches = BatchScan(self._log, path=self._path, start=position, end=end)
         return _Scan(batches, self._dump_batches)

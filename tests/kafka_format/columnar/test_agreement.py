@@ -223,7 +223,8 @@ def test_a_file_is_read_in_one_pass_and_never_written():
     assert len(segment) <= file.read_bytes < len(segment) * 1.02
 
 
-def test_memory_stays_within_a_few_times_the_largest_batch_whatever_the_file(tmp_path):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_memory_stays_within_a_few_times_the_largest_batch_whatever_the_file(tmp_path, threads):
     """Peak of a second scan, after the first has allocated what it needs."""
     resource = pytest.importorskip("resource")
     batch = encode_batch([SimpleRecord(1, b"k", b"v" * 1000)] * 50)
@@ -235,7 +236,7 @@ def test_memory_stays_within_a_few_times_the_largest_batch_whatever_the_file(tmp
 
     def scan():
         with path.open("rb", buffering=0) as file:
-            return sum(len(columns) for columns in RecordScan(file))
+            return sum(len(columns) for columns in RecordScan(file, threads=threads))
 
     with path.open("rb", buffering=0) as file:
         sum(len(columns) for columns in RecordScan(file, end=20 * len(batch)))
