@@ -29,7 +29,7 @@ java:
 	@{ "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])'; } \
 	  || { echo "Java 17 or newer is needed: install a JDK (Debian: apt-get install openjdk-17-jdk-headless) or set JAVA_HOME." >&2; exit 1; }
 
-demo: java setup  ## unpack a real broker's directory and show what is in it
+demo: java setup  ## decode a real broker's directory, and compact one, on Spark too
 	@$(BIN)/python -m tests.golden.demo
 
 test: java setup  ## lint, types, contracts and all tests
