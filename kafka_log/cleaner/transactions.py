@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kafka_format.batch import RecordBatch
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
+from kafka_log.producers.append import first_control_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -72,12 +73,12 @@ class CleanedTransactionMetadata:
     def on_control_batch_read(self, batch: RecordBatch) -> bool:
         """Whether it may go: the transaction has no batch left, or the marker itself is gone."""
         self.consume_up_to(batch.header.last_offset)
-        records = batch.records()
-        if not records:
+        record = first_control_record(batch)
+        if record is None:
             return True
         producer_id = batch.header.producer_id
         try:
-            type_ = decode_control_key(records[0].key).type
+            type_ = decode_control_key(record.key).type
         except FormatError as error:
             raise error.moved(batch.path, batch.position) from None
         if type_ == ControlRecordType.COMMIT:

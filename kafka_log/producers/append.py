@@ -253,7 +253,7 @@ def read_end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | No
     Raises FormatError where Kafka says InvalidRecordException, and IllegalControlRecordError where
     its replay dies of another exception: a type that is no marker, no key, a value cut short.
     """
-    record = _first_record(batch)
+    record = first_control_record(batch)
     if record is None:
         return None
     location = Location(batch.path, batch.position)
@@ -284,7 +284,7 @@ def read_end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | No
     return EndTransactionMarker(type_ is ControlRecordType.ABORT, epoch, record.timestamp)
 
 
-def _first_record(batch: RecordBatch) -> Record | None:
+def first_control_record(batch: RecordBatch) -> Record | None:
     """As Kafka's iterators: without compression no record behind the first is looked at.
 
     No coordinator compresses its markers. Where that was done, and does not decompress, Kafka's
