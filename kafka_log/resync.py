@@ -34,7 +34,7 @@ def find_batch(source: BinaryIO, start: int, end: int | None = None) -> int | No
         budget -= length
         if budget < 0:  # bytes made to look like headers: no time is lost on them
             return None
-        if _is_batch(source, position, position + length):
+        if is_batch(source, position, position + length):
             return position
     return None
 
@@ -58,5 +58,6 @@ def _candidates(source: BinaryIO, start: int, limit: int) -> Iterator[tuple[int,
         position += len(data) - _PREFIX + 1
 
 
-def _is_batch(source: BinaryIO, start: int, end: int) -> bool:
+def is_batch(source: BinaryIO, start: int, end: int) -> bool:
+    """Whether a batch begins at `start`, ends by `end`, and its checksum is right."""
     return any(batch.is_valid for batch in LogFile(source, start=start, end=end).batches())

@@ -12,8 +12,10 @@ in a segment that retention has deleted since.
 The same aborted transactions are known twice on a disk: from markers, and from `.txnindex` files,
 which readers use. A report has both, and what one has and the other lacks.
 
-Damage does not stop the report: it is in `problems`, and the replay goes on behind it. A LogError
-there is a log that Kafka itself fails to load; what follows it in that segment is left out.
+Damage does not stop the report: it is in `problems`, and the replay goes on behind it: at the next
+segment, for a broker that starts cuts the log there; or, with `behind_damage`, at the next batch
+that can be found. A LogError there is a log that Kafka itself fails to load; what follows it in
+that segment is left out.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from kafka_log.errors import LogError
 from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
 from kafka_log.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from kafka_log.producers.snapshots import read_snapshot
+from kafka_log.resync import find_batch, is_batch
 
 if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
@@ -126,10 +129,14 @@ def _identity(txn: EndedTransaction | AbortedTransaction) -> tuple[int, int, int
 
 
 def read_transactions(
-    files: Files, *, log_start_offset: int = 0, high_watermark: int | None = None
+    files: Files,
+    *,
+    log_start_offset: int = 0,
+    high_watermark: int | None = None,
+    behind_damage: bool = False,
 ) -> TransactionReport:
     """The transactions of a partition directory. Raises LogError without a segment, and OSError."""
-    replay = _Replay(files)
+    replay = _Replay(files, behind_damage=behind_damage)
     for base_offset in replay.bases:
         replay.read_segment(base_offset)
     return replay.report(log_start_offset, high_watermark)
@@ -143,8 +150,9 @@ class _Nothing(DiskFiles):
 
 
 class _Replay:
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, *, behind_damage: bool = False) -> None:
         self._files = files
+        self._behind_damage = behind_damage
         self.bases = _bases(files)
         self._end = self.bases[-1]
         self._ended: list[EndedTransaction] = []
@@ -168,20 +176,34 @@ class _Replay:
     def read_segment(self, base_offset: int) -> None:
         name = str(segment_file_name(base_offset, FileKind.LOG))
         with opened(self._files, name) as file:
-            walk = _walk(file)
-            try:
-                for batches in walk:
-                    self._replay(batches, file)
-            except LogError as error:
-                self._problems.append(error)
-            else:
-                end = walk.end
-                if end and end.error and end.reason != "zeroed_tail":  # that is preallocated
-                    self._problems.append(end.error)
+            start: int | None = 0
+            while start is not None:
+                start = self._read_from(start, file)
         index = str(segment_file_name(base_offset, FileKind.TRANSACTION_INDEX))
         if self._files.exists(index):
             data = self._files.read(index, limit=JAVA_MAX)
             self._indexed += iter_transaction_index(decode_transaction_index(data))
+
+    def _read_from(self, start: int, file: File) -> int | None:
+        """Up to damage or the end; where to go on, if there is more."""
+        walk, last = _walk(file, start), start
+        try:
+            for batches in walk:
+                self._replay(batches, file)
+                last = int(batches.position[-1])
+        except LogError as error:
+            self._problems.append(error)
+            return None
+        end = walk.end
+        if not end or not end.error or end.reason == "zeroed_tail":  # that is preallocated
+            return None
+        self._problems.append(end.error)
+        if not self._behind_damage:
+            return None
+        source = cast("BinaryIO", file.reader())
+        # If the last batch is not sound, its length may be what led astray.
+        lost = end.position if is_batch(source, last, end.position) else last
+        return find_batch(source, lost + 1)
 
     def _replay(self, batches: BatchColumns, file: File) -> None:
         self._end = max(self._end, int(batches.last_offset.max()) + 1)
@@ -251,8 +273,8 @@ class _Replay:
         return found
 
 
-def _walk(file: File) -> HeaderWalk:
-    return HeaderWalk(cast("BinaryIO", file.reader()), path=file.path)
+def _walk(file: File, start: int = 0) -> HeaderWalk:
+    return HeaderWalk(cast("BinaryIO", file.reader()), path=file.path, start=start)
 
 
 def _bases(files: Files) -> list[int]:

@@ -244,7 +244,7 @@ def _offsets(word: str, default: int) -> Callable[[str], Offsets]:
             return Offsets(default=int(plain))
         try:
             return Offsets(default=default, by_partition=_json_offsets(json.loads(plain)))
-        except (json.JSONDecodeError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             expected = f'expected {word}, a number, or JSON such as {{"topic": {{"0": 23}}}}'
             raise ValueError(expected) from None
 
@@ -255,7 +255,7 @@ def _json_offsets(topics: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, in
     offsets = {}
     for topic, partitions in topics.items():
         for partition, offset in partitions.items():
-            if type(offset) is not int or not EARLIEST <= offset < _INT64:
+            if type(offset) is not int or not EARLIEST <= offset < _INT64 or int(partition) < 0:
                 raise TypeError
             offsets[topic, int(partition)] = offset
     return offsets

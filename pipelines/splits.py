@@ -28,7 +28,7 @@ from kafka_format.time_index import decode_time_index
 from kafka_log.evidence.inventory import Trouble
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.transactions import read_transactions
-from pipelines.log_ranges import OFFSET_END, Aborted, LogRange
+from pipelines.log_ranges import OFFSET_END, Aborted, LogRange, iter_batches
 from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
 from pipelines.storage import StorageError
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from kafka_format.errors import FormatError
     from kafka_log.evidence.inventory import Inventory, Partition, Segment
     from pipelines.options import Options
     from pipelines.storage import Storage
@@ -147,10 +148,12 @@ def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Abort
     """The last stable offset as if all were replicated, and what was aborted before it.
 
     Both by the markers in the log; a transaction whose marker is not to be read any more may still
-    be known by an index.
+    be known by an index. One whose marker is lost in damage counts as open.
     """
     report = read_transactions(
-        storage.files(partition.path), log_start_offset=partition.log_start_offset or 0
+        storage.files(partition.path),
+        log_start_offset=partition.log_start_offset or 0,
+        behind_damage=True,
     )
     found = {
         Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.aborted()
@@ -171,17 +174,42 @@ def offset_of_time(
         latest = _largest_timestamp(segment, storage) if next_base < OFFSET_END else None
         if latest is not None and latest < timestamp:
             continue
-        with storage.open(segment.log.path) as file:
-            for batches in HeaderWalk(file, path=segment.log.path):
-                for batch in np.flatnonzero(batches.max_timestamp >= timestamp).tolist():
-                    start = int(batches.position[batch])
-                    end = start + int(batches.size_in_bytes[batch])
-                    for records in RecordScan(file, path=segment.log.path, start=start, end=end):
-                        late = records.timestamp >= timestamp
-                        late &= records.offset >= first_offset
-                        if late.any():
-                            return int(records.offset[int(np.argmax(late))])
+        found = _offset_in_segment(_whole(partition, segment), timestamp, storage, first_offset)
+        if found is not None:
+            return found
     return None
+
+
+def _offset_in_segment(
+    source: LogRange, timestamp: int, storage: Storage, first_offset: int
+) -> int | None:
+    """By headers, and the records of batches that reach the time; damage is passed over."""
+    with storage.open(source.path) as file:
+        for batches in iter_batches(source, storage, verify=False, on_damage=_pass_over):
+            for batch in np.flatnonzero(batches.max_timestamp >= timestamp).tolist():
+                start = int(batches.position[batch])
+                end = start + int(batches.size_in_bytes[batch])
+                for records in RecordScan(file, path=source.path, start=start, end=end):
+                    late = (records.timestamp >= timestamp) & (records.offset >= first_offset)
+                    if late.any():
+                        return int(records.offset[int(np.argmax(late))])
+    return None
+
+
+def _pass_over(error: FormatError, offset: int | None) -> None:
+    """The reader tells of it, by the mode."""
+
+
+def _whole(partition: Partition, segment: Segment) -> LogRange:
+    file = segment.files[FileKind.LOG]
+    return LogRange(
+        path=file.path,
+        topic=partition.topic,
+        partition=partition.partition,
+        segment=segment.base_offset,
+        start=0,
+        end=file.size_in_bytes,
+    )
 
 
 def _with_next(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:

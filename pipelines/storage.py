@@ -55,6 +55,8 @@ _HOLES = frozenset(
     }
 )
 """What a scan does not open."""
+_SCHEMES = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
+"""What pyarrow opens by a URI; Spark's own name for S3 is s3a."""
 _AHEAD = 1024 * 1024
 _in_this_process = 0
 _T = TypeVar("_T")
@@ -86,7 +88,7 @@ class Storage:
         _in_this_process += size
 
     def __repr__(self) -> str:
-        return f"Storage({', '.join(_shown(path) for path in self.paths)})"
+        return f"Storage({', '.join(shown(path) for path in self.paths)})"
 
     @cached_property
     def _remotes(self) -> dict[str, FileSystem]:
@@ -102,23 +104,28 @@ class Storage:
         """What is there, by kafka_log's rules. Raises StorageError where nothing is."""
         local = [each for path in self.paths if not _is_remote(path) for each in _expand(path)]
         inventory = scan(local)
-        for path in self.paths:
-            if _is_remote(path):
-                more = self._scan_remote(path)
-                inventory = dataclasses.replace(
-                    inventory,
-                    log_dirs=(*inventory.log_dirs, *more.log_dirs),
-                    problems=(*inventory.problems, *more.problems),
-                )
-        if not _has_anything(inventory):
-            for problem in inventory.problems:
-                raise StorageError(f"{problem.path}: {problem.message}")
-            shown = ", ".join(_shown(path) for path in self.paths)
-            raise StorageError(
-                f"{shown}: found no partition, expected a log directory, a partition or a file of"
-                " Kafka's"
+        self._refuse_missing(inventory)
+        for root in self._remotes:
+            uris = [path for path in self.paths if _is_remote(path) and _root(path) == root]
+            more = self._scan_remote(uris)
+            inventory = dataclasses.replace(
+                inventory,
+                log_dirs=(*inventory.log_dirs, *more.log_dirs),
+                problems=(*inventory.problems, *more.problems),
             )
+        if not _has_anything(inventory):
+            where = ", ".join(map(shown, self.paths))
+            expected = "expected a log directory, a partition or a file of Kafka's"
+            also = "".join(f"; {each.path}: {each.message}" for each in inventory.problems[:1])
+            raise StorageError(f"{where}: found no partition, {expected}{also}")
         return inventory
+
+    def _refuse_missing(self, inventory: Inventory) -> None:
+        """A path that was given must be there; what a glob found is as good as it is."""
+        named = {path.removeprefix("file://") for path in self.paths}
+        for problem in inventory.problems:
+            if problem.path in named:
+                raise StorageError(f"{problem.path}: {problem.message}")
 
     def given_paths(self) -> frozenset[str]:
         """Paths as they stand in an inventory, for those who ask whether one was named."""
@@ -165,23 +172,34 @@ class Storage:
 
     # ------------------------------------------------------------------ remote log dirs
 
-    def _scan_remote(self, uri: str) -> Inventory:
-        filesystem = self._remotes[_root(uri)]
+    def _scan_remote(self, uris: list[str]) -> Inventory:
+        """Of one store, so that what is named twice is there once."""
+        filesystem = self._remotes[_root(uris[0])]
         shadow = Path(tempfile.mkdtemp(prefix="kafka-forensics-"))
         try:
             paths = []
-            for path in _glob_remote(filesystem, uri):
-                found = _company(filesystem, _inner(path))
-                if not found:
-                    raise StorageError(f"{_shown(uri)}: No such file or directory")
-                for info in found:
-                    _shadow_file(filesystem, info, shadow)
-                paths.append(str(shadow / _inner(path).lstrip("/")))
-            return _moved(scan(paths), f"{shadow}/", _start(uri))
+            for uri in uris:
+                for path in _glob_remote(filesystem, uri):
+                    _shadow(filesystem, path, uri, shadow)
+                    paths.append(str(shadow / _inner(path).lstrip("/")))
+            return _moved(scan(paths), f"{shadow}/", _start(uris[0]))
         except OSError as error:  # a store that does not answer, or not to us
-            raise StorageError(f"{_shown(uri)}: {str(error).splitlines()[0]}") from None
+            where = ", ".join(map(shown, uris))
+            raise StorageError(f"{where}: {_first_line(error)}") from None
         finally:
             shutil.rmtree(shadow, ignore_errors=True)
+
+
+def _shadow(filesystem: FileSystem, path: str, uri: str, shadow: Path) -> None:
+    found = _company(filesystem, _inner(path))
+    if not found:
+        raise StorageError(f"{shown(uri)}: No such file or directory")
+    for info in found:
+        _shadow_file(filesystem, info, shadow)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _has_anything(inventory: Inventory) -> bool:
@@ -202,8 +220,8 @@ def _is_remote(path: str) -> bool:
     return "://" in path and not path.startswith("file://")
 
 
-def _shown(path: str) -> str:
-    """Without password and settings."""
+def shown(path: str) -> str:
+    """As rows and errors have it: without password and settings."""
     return _root(path) + _inner(path) if _is_remote(path) else path
 
 
@@ -236,12 +254,17 @@ def _inner(uri: str) -> str:
 
 
 def _connect(uri: str) -> tuple[FileSystem, str]:
-    from pyarrow import ArrowInvalid, fs
+    from pyarrow import ArrowException, fs
 
+    scheme = urlsplit(uri).scheme
+    if scheme not in _SCHEMES:
+        raise StorageError(
+            f"{shown(uri)}: found {scheme}://, expected a path, or s3://, gs://, abfs:// or hdfs://"
+        )
     try:
         found: tuple[FileSystem, str] = fs.FileSystem.from_uri(_without_glob(uri))
-    except (ArrowInvalid, OSError) as error:
-        raise StorageError(f"{_shown(uri)}: {error}") from None
+    except (ArrowException, OSError) as error:
+        raise StorageError(f"{shown(uri)}: {_first_line(error)}") from None
     return found
 
 
@@ -279,7 +302,7 @@ def _glob_remote(filesystem: FileSystem, uri: str) -> list[str]:
             if fnmatchcase(info.base_name, part)
         ]
     if not reached:
-        raise StorageError(f"{_shown(uri)}: found no match, expected at least one path")
+        raise StorageError(f"{shown(uri)}: found no match, expected at least one path")
     return [f"{_start(uri)}{path}" for path in sorted(reached)]
 
 

@@ -38,7 +38,7 @@ from kafka_log.names import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from kafka_log.directory import Entry, Listing
     from kafka_log.evidence.cluster_metadata import ClusterMetadata
@@ -55,10 +55,10 @@ def read_log_dir(
     listing: Listing,
     list_directory: List,
     *,
-    only: Mapping[str, str | None] | None = None,
-    only_file: str | None = None,
+    only: Mapping[str, Collection[str] | None] | None = None,
+    only_files: Collection[str] = (),
 ) -> LogDir:
-    """All of it; or `only` some directories (of which all, or a file's company) and a file."""
+    """All of it; or `only` some directories (of which all, or some files' company) and files."""
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
@@ -71,7 +71,9 @@ def read_log_dir(
     if metadata is not None:
         problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
     partitions, unknown, more = _directories(listing, list_directory, only, problems)
-    own = [*files, *more] if only is None else [file for file in files if _is(file, only_file)]
+    own = [*files, *more]
+    if only is not None:
+        own = [file for file in files if Path(file.path).name in only_files]
     epoch = clean_shutdown.broker_epoch if clean_shutdown is not None else None
     if clean_shutdown is not None and clean_shutdown.content is CleanShutdownContent.UNREADABLE:
         path = kinds[FileKind.CLEAN_SHUTDOWN].path
@@ -89,10 +91,6 @@ def read_log_dir(
         metadata=metadata,
         problems=tuple(problems),
     )
-
-
-def _is(file: File, name: str | None) -> bool:
-    return Path(file.path).name == name
 
 
 def _files(
@@ -185,12 +183,12 @@ def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
 def _directories(
     listing: Listing,
     list_directory: List,
-    only: Mapping[str, str | None] | None,
+    only: Mapping[str, Collection[str] | None] | None,
     problems: list[Problem],
 ) -> tuple[list[Partition], list[str], list[File]]:
     """Partitions in order, names that are no partition's, and the files in those."""
     if only is not None:
-        asked = [_partition(list_directory(path), file) for path, file in only.items()]
+        asked = [_partition(list_directory(path), names) for path, names in only.items()]
         return sorted(asked, key=_partition_order), [], []
     partitions: list[Partition] = []
     unknown: list[str] = []
@@ -219,7 +217,7 @@ def _partition_order(partition: Partition) -> tuple[str, int, str]:
     return (partition.topic, partition.partition or 0, partition.path)
 
 
-def _partition(listing: Listing, only: str | None) -> Partition:
+def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
@@ -248,14 +246,13 @@ def _directory_name(path: str) -> DirectoryName:
     return parse_directory_name(Path(os.path.abspath(path)).name)  # noqa: PTH100  # keeps links
 
 
-def _company(listing: Listing, only: str) -> list[str]:
-    """A file, and if it is a segment's the others of that segment."""
-    offset = parse_file_name(only).offset
+def _company(listing: Listing, only: Collection[str]) -> list[str]:
+    """Files, and where one is a segment's the others of that segment."""
+    offsets = {parse_file_name(name).offset for name in only} - {None}
     return [
         entry.name
         for entry in listing.entries
-        if entry.name == only
-        or (offset is not None and parse_file_name(entry.name).offset == offset)
+        if entry.name in only or parse_file_name(entry.name).offset in offsets
     ]
 
 

@@ -50,10 +50,10 @@ class _Wanted:
     """What of a log dir was asked for."""
 
     everything: bool = False
-    file: str | None = None
-    """One of its own files."""
-    partitions: dict[str, str | None] = field(default_factory=dict)
-    """Directories; of each all of it, or a file with its company."""
+    files: set[str] = field(default_factory=set)
+    """Of its own."""
+    partitions: dict[str, set[str] | None] = field(default_factory=dict)
+    """Directories; of each all of it, or some files with their company."""
 
 
 def scan(paths: Iterable[str | os.PathLike[str]]) -> Inventory:
@@ -83,9 +83,11 @@ class _Scanner:
     def _look_at_file(self, path: str, name: str) -> None:
         directory = _parent(path)
         if self._kind(self._list(directory)) is _Kind.LOG_DIR:
-            self._wanted[directory].file = name
-        else:
-            self._wanted[_parent(directory)].partitions.setdefault(directory, name)
+            self._wanted[directory].files.add(name)
+            return
+        names = self._wanted[_parent(directory)].partitions.setdefault(directory, set())
+        if names is not None:  # else all of it was asked for
+            names.add(name)
 
     def _look_into(self, path: str, identity: tuple[int, int], depth: int) -> None:
         if identity in self._seen:  # another way to where we were, perhaps from below
@@ -149,7 +151,7 @@ class _Scanner:
                 yield read_log_dir(listing, self._list)
             else:
                 yield read_log_dir(
-                    listing, self._list, only=wanted.partitions, only_file=wanted.file
+                    listing, self._list, only=wanted.partitions, only_files=wanted.files
                 )
 
 

@@ -403,6 +403,19 @@ def test_a_marker_that_does_not_decode_is_a_problem_and_the_replay_goes_on(tmp_p
     assert problem.location.path == str(tmp_path / SEGMENT)
 
 
+def test_what_lies_behind_damage_is_replayed_if_it_is_asked_for(tmp_path: Path) -> None:
+    torn = bytearray(control_batch(1, producer_id=2, epoch=0))
+    torn[8:12] = (-1).to_bytes(4, "big", signed=True)
+    end = control_batch(2, producer_id=1, epoch=0, type_=ABORT)
+    (tmp_path / SEGMENT).write_bytes(_log(_data(0, 1), bytes(torn), end))
+    cut = read_transactions(DiskFiles(tmp_path))
+    assert ([txn.first_offset for txn in cut.open], cut.ended, cut.log_end_offset) == ([0], (), 1)
+    whole = read_transactions(DiskFiles(tmp_path), behind_damage=True)
+    assert [txn[:4] for txn in whole.ended] == [(1, 0, 2, True)]
+    assert (whole.open, whole.last_stable_offset) == ((), 3)
+    assert len(cut.problems) == len(whole.problems) == 1
+
+
 def test_a_log_that_kafka_fails_to_load_is_a_problem(tmp_path: Path) -> None:
     outside = data_batch(1, producer_id=1, epoch=0, sequence=1)
     (tmp_path / SEGMENT).write_bytes(_log(_data(0, 1), outside))

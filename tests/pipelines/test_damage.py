@@ -5,10 +5,12 @@ import struct
 import crc32c
 import pytest
 
+from kafka_format.batch import encode_batch
 from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, TruncatedError
+from kafka_format.record import SimpleRecord
 from tests import golden
 from tests.pipelines.readers import read
-from tests.pipelines.segments import write_segment
+from tests.pipelines.segments import record, write_segment
 
 BATCHES = 40
 LOG = f"{0:020d}.log"
@@ -177,3 +179,87 @@ def test_any_flipped_bit_of_a_header_leaves_all_other_batches(partition, bit):
     byte = (directory / LOG).read_bytes()[at] ^ 0x80 >> bit % 8
     overwrite(directory, at, bytes([byte]))
     assert set(without(4)) <= set(offsets(read(directory, columns="offset")))
+
+
+# ------------------------------------------------------------- what else is looked for in the log
+
+
+@SPLITS
+@pytest.mark.parametrize("index", ["there", "missing"])
+def test_a_time_behind_damage_is_found(partition, size, index):
+    directory, batches = partition
+    overwrite(directory, batches[7].position + 8, struct.pack(">i", -1))
+    if index == "missing":
+        (directory / LOG).with_suffix(".index").unlink()
+    at_200 = str(record(200, 0).timestamp)
+    rows = read(directory, startingTimestamp=at_200, maxSplitBytes=size, columns="offset")
+    assert offsets(rows) == [*range(200, 400)]
+    rows = read(directory, endingTimestamp=at_200, maxSplitBytes=size, columns="offset")
+    assert offsets(rows) == [at for at in without(7) if at < 200]
+
+
+COMMITTED, ABORTED, OTHER, LOST = 1, 2, 3, 4
+"""Producers, by what becomes of their transactions."""
+
+
+def data(offset, producer_id):
+    records = [SimpleRecord(offset, b"%d" % at, b"v" * 50) for at in range(10)]
+    return encode_batch(
+        records,
+        base_offset=offset,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        is_transactional=True,
+    )
+
+
+def marker(offset, producer_id, key):
+    return encode_batch(
+        [SimpleRecord(offset, key, b"\0\0\0\0\0\0")],
+        base_offset=offset,
+        producer_id=producer_id,
+        producer_epoch=0,
+        is_transactional=True,
+        is_control=True,
+    )
+
+
+ABORT, COMMIT = b"\0\0\0\0", b"\0\0\0\1"
+
+
+@pytest.mark.parametrize("length", [-1, 2**31 - 1, 70], ids=["none", "too long", "too short"])
+@pytest.mark.parametrize("size", ["1", "128m"])
+def test_read_committed_goes_on_behind_damage(tmp_path, length, size):
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    broken = bytearray(encode_batch([SimpleRecord(0, b"k", b"v")] * 10, base_offset=11))
+    broken[8:12] = struct.pack(">i", length)
+    (directory / LOG).write_bytes(
+        data(0, COMMITTED)
+        + marker(10, COMMITTED, COMMIT)
+        + broken
+        + data(21, ABORTED)
+        + data(31, OTHER)
+        + marker(41, ABORTED, ABORT)
+        + marker(42, OTHER, COMMIT)
+    )
+    rows = read(tmp_path, isolationLevel="read_committed", maxSplitBytes=size, columns="offset")
+    assert offsets(rows) == [*range(10), *range(31, 41)]
+
+
+def test_a_transaction_whose_marker_is_lost_holds_readers_up(tmp_path):
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    broken = bytearray(marker(20, LOST, ABORT))
+    broken[8:12] = struct.pack(">i", -1)
+    (directory / LOG).write_bytes(
+        data(0, COMMITTED)
+        + data(10, LOST)
+        + broken
+        + marker(21, COMMITTED, COMMIT)
+        + data(22, COMMITTED)
+        + marker(32, COMMITTED, COMMIT)
+    )
+    rows = read(tmp_path, isolationLevel="read_committed", columns="offset")
+    assert offsets(rows) == [*range(10)]

@@ -102,6 +102,8 @@ def test_columns_come_in_the_order_of_the_schema_whatever_their_case():
         ({"startingOffsets": "[1]"}, "expected earliest, a number, or JSON"),
         ({"startingOffsets": '{"t": {"0": "1"}}'}, "expected earliest, a number, or JSON"),
         ({"startingOffsets": '{"t": {"0": true}}'}, "expected earliest, a number, or JSON"),
+        ({"startingOffsets": '{"t": {"x": 1}}'}, "expected earliest, a number, or JSON"),
+        ({"startingOffsets": '{"t": {"-1": 1}}'}, "expected earliest, a number, or JSON"),
         ({"endingOffsets": '{"t": {"0": -3}}'}, "expected latest, a number, or JSON"),
         ({"startingTimestamp": "yesterday"}, "expected epoch milliseconds"),
         ({"startingOffsets": "latest"}, "startingOffsets: found latest"),

@@ -52,6 +52,21 @@ def test_a_partition_and_a_file_are_read_by_themselves():
     assert places(read(f"file://{log}")) == places(read(log))
 
 
+def test_several_files_of_a_partition_are_read_together():
+    root = golden.shared("unclean-3.9.1") / "data"
+    rows = [row for row in received("unclean-3.9.1") if row[0] == "rolled"]
+    assert places(read(f"{root}/rolled-0/*.log")) == rows
+    logs = [f"{root}/rolled-0/{offset:020d}.log" for offset in (6, 12)]
+    assert places(read(",".join(logs))) == [row for row in rows if 6 <= row[2] < 18]
+
+
+def test_what_is_named_twice_is_read_once():
+    root = golden.shared("unclean-3.9.1") / "data"
+    rows = [row for row in received("unclean-3.9.1") if row[0] == "rolled"]
+    for path in (f"{root}/rolled-0,{root}", f"{root},{root}/rolled-0/", f"{root},{root}/../data"):
+        assert places(read(path, topics="rolled")) == rows
+
+
 def test_directories_to_be_deleted_are_read_only_when_named():
     root = golden.shared(PACK)
     [moved] = root.glob("data-*/moved-0.*-delete")
@@ -84,6 +99,8 @@ def test_where_nothing_is_there_is_an_error_of_one_line(tmp_path):
     for path, message in [
         (tmp_path / "none", "No such file or directory"),
         (tmp_path / "none*", "found no match"),
+        (f"{golden.shared(PACK)},{tmp_path}/none", "^/[^,]*/none: No such file or directory$"),
+        ("s3a://bucket/x", "^s3a://bucket/x: found s3a://, expected a path, or s3://, gs://"),
         (
             tmp_path,
             "found no partition, expected a log directory, a partition or a file of Kafka's",
@@ -93,7 +110,7 @@ def test_where_nothing_is_there_is_an_error_of_one_line(tmp_path):
             read(path)
         assert isinstance(caught.value, OptionsError)
         assert "\n" not in str(caught.value)
-        assert str(path) in str(caught.value)
+        assert str(path).rpartition(",")[2] in str(caught.value)
 
 
 def test_a_file_that_is_none_of_kafkas_is_refused(tmp_path):
@@ -113,6 +130,29 @@ def test_one_of_kafkas_files_is_enough(tmp_path):
     (tmp_path / "empty-0").mkdir()
     for path in (checkpoint, tmp_path / "empty-0"):
         assert len(Storage([str(path)]).scan().log_dirs) == 1
+
+
+def test_a_directory_of_other_things_is_not_named_by_the_first_of_them(tmp_path):
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StorageError) as raised:
+        Storage([str(tmp_path)]).scan()
+    assert str(raised.value) == (
+        f"{tmp_path}: found no partition, expected a log directory, a partition or a file of"
+        f" Kafka's; {tmp_path}/dangling: a link to nothing"
+    )
+
+
+def test_a_store_whose_library_is_not_there_is_said_in_a_line(monkeypatch):
+    from pyarrow import fs
+
+    def refuse(uri):
+        raise OSError("Unable to load libjvm\ndlopen(/a/libjvm.so) failed\ndlopen(/b) failed")
+
+    monkeypatch.setattr(
+        fs, "FileSystem", type("FileSystem", (), {"from_uri": staticmethod(refuse)})
+    )
+    with pytest.raises(StorageError, match=r"^hdfs://namenode/x: Unable to load libjvm$"):
+        Storage(["hdfs://namenode:8020/x"]).scan()
 
 
 def test_a_store_that_does_not_answer_is_said_in_a_line():
@@ -201,6 +241,12 @@ def test_a_bucket_has_globs_partitions_and_files_too(bucket):
     found = places(read(bucket(file)))
     assert found
     assert set(found) <= set(wanted)
+
+
+def test_what_is_named_twice_in_a_bucket_is_read_once(bucket):
+    both = f"{bucket('x/data-2')},{bucket('x/data-2/compacted.tombstones-0')}"
+    wanted = [row for row in received(PACK) if row[0] == "compacted.tombstones"]
+    assert places(read(both, topics="compacted.tombstones")) == wanted
 
 
 def test_what_is_not_in_a_bucket_is_said_without_the_password(bucket):

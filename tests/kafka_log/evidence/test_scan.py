@@ -307,6 +307,20 @@ def test_a_file_brings_its_segment_and_no_more():
     assert alone.partitions == ()
 
 
+def test_several_files_bring_their_segments():
+    root = golden.shared("clean-3.9.1") / "data"
+    logs = [root / "tiny.segments-0" / f"{offset:020d}.log" for offset in (6, 12)]
+    small = [root / "meta.properties", root / "recovery-point-offset-checkpoint"]
+    log_dir = one(scan([*logs, *small]))
+    (partition,) = log_dir.partitions
+    assert [each.base_offset for each in partition.segments] == [6, 12]
+    assert {file.path for file in log_dir.files} == {str(path) for path in small}
+    directory = root / "tiny.segments-0"
+    everything = one(scan([directory])).partitions
+    assert one(scan([directory, logs[0]])).partitions == everything
+    assert one(scan([logs[0], directory])).partitions == everything
+
+
 def test_partitions_that_somebody_copied_somewhere_are_a_log_dir_that_says_little(tmp_path):
     source = golden.shared("clean-3.9.1") / "data"
     shutil.copytree(source / "codecs-0", tmp_path / "evidence" / "codecs-0")
