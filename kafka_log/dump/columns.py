@@ -313,13 +313,13 @@ class _ColumnDump:
         return batches
 
     def _has_large_record(self, records: RecordColumns, edges: Int64s) -> Bools:
-        """Which batches have a line of JSON that the row writer gives in parts, and we as a whole.
+        """Which batches have a line that the row writer gives in parts, and we as a whole.
 
         But none of which this piece has only some rows: the others are in our hands already.
         """
         batches = records.batches
         found = np.zeros(len(batches), np.bool_)
-        if self._options.contents and self._options.format == "json":
+        if self._options.contents:
             sizes = np.maximum(records.key_length, records.value_length)
             found[records.batch[sizes > _LARGE]] = True
             found &= np.diff(edges) == batches.record_count

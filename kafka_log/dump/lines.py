@@ -109,6 +109,19 @@ class TextLines:
             return f"{self.first_prefix}key: {key}"
         return f"{self.first_prefix}key: {key} payload: {value}"
 
+    def content_parts(
+        self, key: Iterable[str] | None, value: Iterable[str] | None
+    ) -> Iterator[str]:
+        """As `contents`, of texts a slice at a time."""
+        prefix = self.first_prefix
+        if key is not None:
+            yield f"{prefix}key: "
+            yield from key
+            prefix = " "
+        if value is not None:
+            yield f"{prefix}payload: "
+            yield from value
+
 
 class JsonLines:
     """A JSON object a line; everything there is, bytes that are no text as base64."""
@@ -186,6 +199,33 @@ def member_parts(name: str, data: bytes | None) -> Iterator[str]:
         for text in _texts(slices):
             yield json.dumps(text, ensure_ascii=False)[1:-1]
     yield '"'
+
+
+def text_parts(data: bytes) -> Iterator[str]:
+    """As `decode_utf8`, a slice at a time."""
+    start = 0
+    while start < len(data):
+        end = _end_of_letter(data, start + SLICE)
+        yield decode_utf8(data[start:end])
+        start = end
+
+
+def _end_of_letter(data: bytes, end: int) -> int:
+    """Here or a little before: a place where what is behind means the same without what is before.
+
+    No letter, whole or broken, goes on over a byte that begins one, or takes more than four.
+    """
+    if end >= len(data):
+        return len(data)
+    for begin in range(end, end - 4, -1):
+        if data[begin] & 0xC0 != 0x80:
+            return begin
+    return end
+
+
+def base64_parts(data: bytes) -> Iterator[str]:
+    for start in range(0, len(data), SLICE):
+        yield base64.b64encode(data[start : start + SLICE]).decode()
 
 
 def _is_text(slices: Iterable[memoryview]) -> bool:

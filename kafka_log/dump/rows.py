@@ -18,7 +18,15 @@ from kafka_format.message import Message
 from kafka_format.record import Record, TimestampType
 from kafka_log.dump.decoders import control_record_text, json_text
 from kafka_log.dump.gaps import Gaps
-from kafka_log.dump.lines import SLICE, JsonLines, TextLines, member, member_parts
+from kafka_log.dump.lines import (
+    SLICE,
+    JsonLines,
+    TextLines,
+    base64_parts,
+    member,
+    member_parts,
+    text_parts,
+)
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 
 if TYPE_CHECKING:
@@ -36,7 +44,7 @@ COMPRESSION_NAMES = [
 ]
 BOOLEANS = ("false", "true")
 _HOLE = "\0"
-"""Where a large part of a line belongs: no other part can have it, for JSON escapes it."""
+"""Where a large part of a line belongs. JSON escapes it, so there no other part can have it."""
 
 
 _BATCH = (
@@ -94,7 +102,6 @@ class RowWriter:
         self._fill_record = record.filler(_RECORD)
         self._fill_control_record = lines.control_record.filler(_RECORD)
         self._fill_legacy_record = lines.legacy_record.filler(_RECORD)
-        self._writes_contents_as_json = options.contents and isinstance(lines, JsonLines)
         self._meanings: dict[int, tuple[str, str, str, str]] = {}
         self._no_headers = lines.headers(())
         self._no_horizon = lines.delete_horizon(None)
@@ -243,8 +250,10 @@ class RowWriter:
             self.last_offset = offset
             if self._is_filtered and not self._passes(record):
                 continue
-            in_parts = self._is_large(record)
-            shown = _HOLE if in_parts else self._no_headers
+            in_parts = self._is_large(record, is_control=is_control)
+            shown = _HOLE if in_parts and self.lines.is_json else None
+            if shown is None:
+                shown = self.lines.headers(headers) if headers else self._no_headers
             line = fill(
                 (
                     offset,
@@ -254,35 +263,43 @@ class RowWriter:
                     -1 if value is None else len(value),
                     timestamp_type,
                     about,
-                    self.lines.headers(headers) if headers and not in_parts else shown,
+                    shown,
                     *self._parts(record, batch, is_control=is_control, in_parts=in_parts),
                     *of_legacy_record,
                 )
             )
             if in_parts:
-                yield from self._in_parts(line, record)
+                yield from self._in_parts(line, record, batch)
             else:
                 yield line
 
-    def _is_large(self, record: Record) -> bool:
-        """Whether a line of JSON is better never held as a whole."""
-        if not self._writes_contents_as_json:
+    def _is_large(self, record: Record, *, is_control: bool) -> bool:
+        """Whether a line is better never held as a whole."""
+        if not self._options.contents:
             return False
-        return (
-            len(record.value or b"") > SLICE
-            or len(record.key or b"") > SLICE
-            or any(len(header.value or b"") > SLICE for header in record.headers)
-        )
+        if len(record.value or b"") > SLICE or len(record.key or b"") > SLICE:
+            # What a decoder of records makes of them is text all at once.
+            return self.lines.is_json or (self._decode is None and not is_control)
+        return self.lines.is_json and any(len(each.value or b"") > SLICE for each in record.headers)
 
-    def _in_parts(self, line: str, record: Record) -> Iterator[str]:
+    def _in_parts(self, line: str, record: Record, batch: AnyBatch) -> Iterator[str]:
+        if isinstance(self.lines, TextLines):
+            first, last = line.rsplit(_HOLE, 1)  # keys of headers can have any letter
+            yield first
+            options = self._options
+            yield from self.lines.content_parts(
+                self._text_parts(options.key_decoder, record.key, "key", batch),
+                self._text_parts(options.value_decoder, record.value, "value", batch),
+            )
+            yield last
+            return
         first, second, third, last = line.split(_HOLE)
         yield first
         yield from member_parts("key", record.key)
         yield second
         yield from member_parts("value", record.value)
         yield third
-        if isinstance(self.lines, JsonLines):
-            yield from self.lines.header_parts(record.headers)
+        yield from self.lines.header_parts(record.headers)
         yield last
 
     def _parts(
@@ -299,6 +316,8 @@ class RowWriter:
             return member("key", record.key), member("value", record.value), "", control, decoded
         if is_control:
             return "", "", "", control, ""
+        if in_parts:
+            return "", "", _HOLE, "", ""
         return "", "", self.lines.contents(*self._texts(record, batch)), "", ""
 
     @property
@@ -335,6 +354,19 @@ class RowWriter:
             return base64.b64encode(data).decode()
         number = self._number(decoder, data, what, batch)
         return None if number is None else str(number)
+
+    def _text_parts(
+        self, decoder: BytesDecoder, data: bytes | None, what: str, batch: AnyBatch
+    ) -> Iterable[str] | None:
+        """As `_text`, a slice at a time."""
+        if data is None:
+            return None
+        if decoder is BytesDecoder.STRING:
+            return text_parts(data)
+        if decoder is BytesDecoder.DEFAULT:
+            return base64_parts(data)
+        text = self._text(decoder, data, what, batch)
+        return None if text is None else (text,)
 
     def _number(self, decoder: BytesDecoder, data: bytes, what: str, batch: AnyBatch) -> int | None:
         """The first bytes as an integer; the original ends with an exception if there are fewer."""

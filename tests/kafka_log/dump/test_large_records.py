@@ -1,4 +1,4 @@
-"""A large record is one line of JSON, and no line is ever held as a whole."""
+"""A large record is one line of text or JSON, and no line is ever held as a whole."""
 
 import base64
 import io
@@ -14,7 +14,8 @@ from kafka_format.record import Header, SimpleRecord
 from kafka_log.directory import find_files
 from kafka_log.dump import DumpOptions, Output, Report, columns, dump
 from kafka_log.dump.lines import SLICE
-from tests.kafka_log.dump.comparison import ENGINES, run
+from tests.kafka_log.dump.comparison import ENGINES, assert_same, run
+from tests.oracle.client import Oracle
 
 TEXTS = {
     "letters that become six": "\0" * (2 * SLICE + 1),
@@ -69,20 +70,77 @@ def test_large_bytes_that_are_no_text_are_base64(
     assert base64.b64decode(row["value_base64"], validate=True) == data
 
 
-def test_the_line_of_a_large_record_costs_a_few_times_its_bytes(tmp_path: Path) -> None:
-    """Of a value that is 24 times as large, as JSON in Python's memory."""
-    size = 8 * 1024 * 1024
-    value = b"\0" * size + "\U0001f600".encode()
+# Slices end within a letter, within what is none, and within half a pair as Java counts it.
+BROKEN = {
+    "text": "\U0001f600é" * SLICE,
+    "no letter at all": b"\xff" * (2 * SLICE + 1),
+    "only what follows a first byte": b"\x80" * (2 * SLICE + 1),
+    "letters without an end": b"\xf0\x9f\x98" * SLICE,
+    "halves of pairs": b"\xed\xa0\x80\xed\xb0" * SLICE,
+    "a zero and the end of a line": b"\0\n" * SLICE,
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
+def test_large_contents_are_in_text_as_the_original_prints_them(
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data, engine: str
+) -> None:
+    monkeypatch.setattr(columns, "_LARGE", SLICE)
+    data = data.encode() if isinstance(data, str) else data
+    log = log_of(
+        tmp_path,
+        SimpleRecord(1, b"small", b"before"),
+        SimpleRecord(2, data, b"\0", (Header("\0", b"1"), Header("b", data))),
+        SimpleRecord(3, data[1:], None),
+        SimpleRecord(4, None, data[2:]),
+    )
+    for flags in (["--print-data-log"], ["--print-data-log", "--skip-record-metadata"]):
+        assert_same(oracle, [log], *flags, engine=engine)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_other_decoders_meet_large_contents(
+    oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    monkeypatch.setattr(columns, "_LARGE", SLICE)
+    data = bytes(range(256)) * (SLICE // 100)
+    log = log_of(tmp_path, SimpleRecord(1, data, data[1:]), SimpleRecord(2, b"12345678", data))
+    api = "org.apache.kafka.tools.api"
+    assert_same(oracle, [log], "--key-decoder-class", f"{api}.LongDecoder", engine=engine)
+    in_base64 = ("--value-decoder-class", f"{api}.DefaultDecoder", "--skip-record-metadata")
+    printed = run(log, *in_base64, engine=engine).stdout
+    assert f" payload: {base64.b64encode(data[1:]).decode()}\n" in printed
+    assert printed.endswith(f"\n| key: 12345678 payload: {base64.b64encode(data).decode()}\n")
+
+
+LARGE = 8 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("form", "letter", "becomes"),
+    [("json", b"\0", 6), ("text", b"\0", 1), ("text", b"\xff", 3)],
+    ids=["JSON", "text", "text of bytes that are none"],
+)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_line_of_a_large_record_costs_a_few_times_its_bytes(
+    tmp_path: Path, form: str, letter: bytes, becomes: int, engine: str
+) -> None:
+    """Of a value that is 4 to 24 times as large in Python's memory."""
+    value = letter * LARGE + "\U0001f600".encode()
     log = log_of(tmp_path, SimpleRecord(1, None, value), codec=Codec.ZSTD)
     written = _Digest()
     output = Output(written)
-    options = DumpOptions(deep=True, contents=True, format="json", engine="rows")
+    options = DumpOptions(deep=True, contents=True, format=form, engine=engine)
+    report = Report(output, io.StringIO(), json_rows=form == "json")
+    if engine == "columns":
+        columns.k.load(compiled=True)
     tracemalloc.start()
-    dump(find_files(str(log)), options, output, Report(output, io.StringIO(), json_rows=True))
+    dump(find_files(str(log)), options, output, report)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert written.size > 6 * size
-    assert peak < 4 * size
+    assert written.size > becomes * LARGE
+    assert peak < (4 if engine == "rows" else 6) * LARGE
 
 
 class _Digest(io.BytesIO):
