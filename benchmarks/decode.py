@@ -10,7 +10,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.log_file import LogFile
 from tests.oracle.client import Oracle
 
-ROUNDS = 7
+ROUNDS = 9
 THREADS = min(2, os.cpu_count() or 1)
 ROW_BYTES = 8 * 1024 * 1024  # the row decoder is slow enough to be timed on a part
 
