@@ -20,7 +20,7 @@ from kafka_format.batch import (
 )
 from kafka_format.columnar.native_codecs import linked, zstd_contexts
 from kafka_format.columnar.rewrite import encode_kept_records
-from kafka_format.columnar.window import Scratch, readonly
+from kafka_format.columnar.window import Scratch, memory_of, readonly
 from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress
 from kafka_log.cleaner import write_kernels as w
 from kafka_log.cleaner.columnar import judge
@@ -148,7 +148,7 @@ class BlockWriter:
 
     def _make_room(self, size: int) -> None:
         if self._to + size + _MARGIN > len(self._out):
-            larger = np.empty(self._to + 2 * (size + _MARGIN), np.uint8)
+            larger = np.frombuffer(memory_of(self._to + 2 * (size + _MARGIN)), np.uint8)
             larger[: self._to] = self._out[: self._to]
             self._out = larger
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
 import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafka_format.columnar.window import readonly
+from kafka_format.columnar.window import memory_of, readonly
 from kafka_log.cleaner import map_kernels
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
 
@@ -33,12 +31,9 @@ def _new_table(slots: int) -> Int64s:
     Every key is a jump to another page, and the processor remembers where few of them lie.
     """
     size = slots * _SLOT * 8
-    if size < _LARGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+    if size < _LARGE:
         return np.zeros((slots, _SLOT), np.int64)
-    memory = mmap.mmap(-1, size)
-    with contextlib.suppress(OSError):  # it is only advice
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, np.int64).reshape(slots, _SLOT)
+    return np.frombuffer(memory_of(size), np.int64).reshape(slots, _SLOT)
 
 
 def _slots_for(keys: int) -> int:

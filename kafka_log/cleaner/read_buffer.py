@@ -8,7 +8,6 @@ Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
 
 from __future__ import annotations
 
-import mmap
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import BatchColumns
-from kafka_format.columnar.window import readonly
+from kafka_format.columnar.window import memory_of, readonly
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
 from kafka_log.cleaner import map_kernels
@@ -69,14 +68,14 @@ class BlockBuffer:
 
     def __init__(self, size: int = BLOCK_BYTES) -> None:
         """Of that size, or of a chunk's where that is more."""
-        self._memory = mmap.mmap(-1, size)
+        self._memory = memory_of(size)
         self._kernels = k.load(compiled=True)
         self._table = np.empty((k.HEADER_FIELDS, _BLOCK_ROWS), np.int64)
 
     def read(self, log: FileRecords, position: int, capacity: int) -> Block | None:
         """Chunks of `capacity` from `position` on; None if the first needs a closer look."""
         if capacity > len(self._memory):
-            self._memory = mmap.mmap(-1, capacity)
+            self._memory = memory_of(capacity)
         size = len(self._memory) // capacity * capacity
         filled = log.readinto_at(position, memoryview(self._memory)[:size])
         data = readonly(np.frombuffer(self._memory, np.uint8, filled))
