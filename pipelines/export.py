@@ -3,6 +3,7 @@
 A row is new unless its key is there already (`KEYS`): a record is known by its offset, a batch by
 where it lies and what it says of itself, anything else by all of its columns. Nothing is ever
 changed or removed, so a segment that has grown has two rows; `exported_at` tells which is older.
+Where a partition is there more than once (replicas), each of its records is still one row.
 
     OUT/records/…               one directory a table, by topic where there is much to hold
     OUT/manifests/TIME.json     what went in and what came out, a file a run (manifest.py)
@@ -14,7 +15,7 @@ there, and must not be written by two at once.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
@@ -26,12 +27,14 @@ from pipelines.options import parse_options
 from pipelines.schema import COLUMNS, WHAT_IF, column_names, spark_schema
 from pipelines.session import DELTA_SETTINGS, settings
 from pipelines.source import has_class
+from pipelines.storage import is_local, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafka_log.evidence.inventory import Inventory
     from pipelines.log_directory import LogDirectory
     from pipelines.manifest import InputFile
 
@@ -123,12 +126,15 @@ def export(
     wanted = parse_options({**given, "path": log.paths[0]}).includes
     if form == "delta":
         ensure_delta(log.spark)
-    _ensure_outside(output, [*log.paths, *(each.path for each in log.inventory().log_dirs)])
-    listed = input_files(log.inventory(), wanted)
+    inventory = log.inventory()
+    ensure_outside(output, [*log.paths, *(each.path for each in inventory.log_dirs)])
+    listed = input_files(inventory, wanted)
+    has_replicas = _has_replicas(inventory)
     inputs = with_digests(listed, log.storage, on_progress) if digests else listed
     written = []
     for table in tables:
-        frame = _with_time(log.read(table, given), table, now_ms)
+        found = log.read(table, given)
+        frame = _with_time(_once(found, table) if has_replicas else found, table, now_ms)
         location = f"{output.rstrip('/')}/{table}"
         written.append(_WRITERS[form](log.spark, frame, table, location))
         if on_written is not None:
@@ -136,7 +142,7 @@ def export(
     moved = changed(listed, input_files(log.inventory(), wanted))
     text = manifest_text(
         started_ms=now_ms,
-        options={"paths": list(log.paths), "format": form, **given},
+        options={"paths": list(map(shown, log.paths)), "format": form, **given},
         inputs=inputs,
         changed_files=moved,
         outputs=[asdict(each) for each in written],
@@ -145,6 +151,18 @@ def export(
     return Exported(
         tables=tuple(written), manifest=place, inputs=tuple(inputs), changed=tuple(moved)
     )
+
+
+def _has_replicas(inventory: Inventory) -> bool:
+    """Whether two directories are of one partition: of two brokers, or moved and not yet gone."""
+    places = [(each.topic, each.partition) for _, each in inventory.partitions()]
+    return len(places) != len(set(places))
+
+
+def _once(frame: DataFrame, table: str) -> DataFrame:
+    """One row a key; rows that tell their file are different anyway."""
+    key = KEYS.get(table) or column_names(table)
+    return frame if "path" in key else frame.dropDuplicates(list(key))
 
 
 def export_schema(table: str) -> StructType:
@@ -240,15 +258,23 @@ _WRITERS = {"delta": _write_delta, "parquet": _write_parquet}
 # ---------------------------------------------------------------------- where output may be
 
 
-def _ensure_outside(output: str, evidence: Sequence[str]) -> None:
-    if "://" in output:
-        return
-    target = Path(output).resolve()
+def ensure_outside(output: str, evidence: Sequence[str]) -> None:
+    """Raises OutputError where output would lie in what is read."""
+    target = _place(output)
     for path in evidence:
-        if "://" not in path and (source := Path(path).resolve()) in (target, *target.parents):
+        if (source := _place(path)) in (target, *target.parents):
+            where = source if is_local(path) else shown(path)
             raise OutputError(
-                f"{output}: found inside {source}, expected output outside the evidence"
+                f"{shown(output)}: found inside {where}, expected output outside the evidence"
             )
+
+
+def _place(location: str) -> PurePath:
+    """Two ways to say one place are equal: links, file:, and Spark's names of stores."""
+    if is_local(location):
+        return Path(location.removeprefix("file://").removeprefix("file:")).resolve()
+    store, _, rest = shown(location).partition("://")
+    return PurePosixPath("/", {"s3a": "s3", "abfss": "abfs"}.get(store, store), rest.lstrip("/"))
 
 
 def _ensure_absent(spark: SparkSession, location: str) -> None:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pipelines.options import OptionsError, parse_options
 from pipelines.report.summary import Summary
 from pipelines.schema import COLUMNS, nearest
-from pipelines.storage import Storage, StorageError
+from pipelines.storage import Storage, StorageError, shown
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -199,7 +199,7 @@ class LogDirectory:
         return self.table("compaction", **options)
 
     def __repr__(self) -> str:
-        name = f"LogDirectory({', '.join(map(repr, map(str, self.paths)))})"
+        name = f"LogDirectory({', '.join(map(repr, map(shown, self.paths)))})"
         try:
             return f"{name}\n{Summary.of(self.inventory()).text()}"
         except StorageError as error:  # a repr never fails

@@ -2,30 +2,32 @@
 
 Damage does not end a range: it is told (`on_damage`), and the next batch is looked for behind it
 (kafka_log.resync). A torn batch at the end is damage too; zeros behind the last batch are not, for
-they are preallocated.
+they are preallocated. A file that the disk does not give us is damage as a whole.
 """
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
 from kafka_format.columnar.records import RecordScan
+from kafka_format.errors import FormatError, Location
 from kafka_log.resync import find_batch
+from pipelines.storage import is_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
-    from kafka_format.errors import FormatError
     from kafka_format.log_file import SegmentEnd
     from pipelines.storage import Storage
 
-    OnDamage = Callable[["FormatError", int | None], None]
+    OnDamage = Callable[[FormatError, int | None], None]
 
 _PIECE_ROWS = 64 * 1024
 _MOST_DECOMPRESSED = 2**31 - 1
@@ -95,7 +97,7 @@ def iter_records(
 ) -> Iterator[RecordColumns]:
     """Records of sound batches. `on_damage` is told the error, and an offset where one is known."""
     compiled = kernels_for(source.size_in_bytes)
-    with storage.open(source.path) as file:
+    with _refusal_told(source, on_damage), storage.open(source.path) as file:
         start: int | None = source.start
         while start is not None:
             scan = RecordScan(
@@ -122,7 +124,7 @@ def iter_batches(
 ) -> Iterator[BatchColumns]:
     """Headers of all batches, with checksums if they are to be verified."""
     compiled = kernels_for(source.size_in_bytes)
-    with storage.open(source.path) as file:
+    with _refusal_told(source, on_damage), storage.open(source.path) as file:
         start: int | None = source.start
         while start is not None:
             scan: BatchScan | HeaderWalk
@@ -140,6 +142,18 @@ def iter_batches(
                 suspect = _suspect(batches, set(invalid))
                 yield batches
             start = _resume(file, scan.end, suspect, source.end, on_damage)
+
+
+@contextmanager
+def _refusal_told(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if not is_refused(error, source.path):
+            raise
+        said = error.strerror or str(error)
+        place = Location(source.path, source.start)
+        on_damage(FormatError(place, said, "a file that can be read"), None)
 
 
 def _suspect(batches: BatchColumns, damaged: set[int]) -> int | None:

@@ -30,7 +30,7 @@ from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.transactions import read_transactions
 from pipelines.log_ranges import OFFSET_END, Aborted, LogRange, iter_batches
 from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
-from pipelines.storage import StorageError
+from pipelines.storage import StorageError, is_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -150,11 +150,17 @@ def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Abort
     Both by the markers in the log; a transaction whose marker is not to be read any more may still
     be known by an index. One whose marker is lost in damage counts as open.
     """
-    report = read_transactions(
-        storage.files(partition.path),
-        log_start_offset=partition.log_start_offset or 0,
-        behind_damage=True,
-    )
+    try:
+        report = read_transactions(
+            storage.files(partition.path),
+            log_start_offset=partition.log_start_offset or 0,
+            behind_damage=True,
+        )
+    except OSError as error:
+        if not is_refused(error, partition.path):
+            raise
+        place, said = error.filename or partition.path, error.strerror
+        raise StorageError(f"{place}: {said}: what was committed is not known without it") from None
     found = {
         Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.aborted()
     }
@@ -174,7 +180,13 @@ def offset_of_time(
         latest = _largest_timestamp(segment, storage) if next_base < OFFSET_END else None
         if latest is not None and latest < timestamp:
             continue
-        found = _offset_in_segment(_whole(partition, segment), timestamp, storage, first_offset)
+        source = _whole(partition, segment)
+        try:
+            found = _offset_in_segment(source, timestamp, storage, first_offset)
+        except OSError as error:
+            if not is_refused(error, source.path):
+                raise
+            continue
         if found is not None:
             return found
     return None
@@ -268,7 +280,12 @@ def _segment_ranges(
     is_partial = wanted.first > segment.base_offset or wanted.end < next_base
     cuts = [0, size]
     if size > options.max_split_bytes or (is_partial and size > _OPEN_COST):
-        cuts = _cuts(segment, size, (wanted.first, end_offset), options.max_split_bytes, storage)
+        try:
+            offsets = (wanted.first, end_offset)
+            cuts = _cuts(segment, size, offsets, options.max_split_bytes, storage)
+        except OSError as error:
+            if not is_refused(error, segment.log.path):  # else the reader tells of it, by the mode
+                raise
     for start, end in pairwise(cuts):
         yield LogRange(
             path=segment.log.path,

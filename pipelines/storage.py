@@ -13,6 +13,7 @@ are holes.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import glob
 import io
 import os
@@ -57,6 +58,7 @@ _HOLES = frozenset(
 """What a scan does not open."""
 _SCHEMES = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
 """What pyarrow opens by a URI; Spark's own name for S3 is s3a."""
+_REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EIO})
 _AHEAD = 1024 * 1024
 _in_this_process = 0
 _T = TypeVar("_T")
@@ -218,6 +220,15 @@ def _has_anything(inventory: Inventory) -> bool:
 
 def _is_remote(path: str) -> bool:
     return "://" in path and not path.startswith("file://")
+
+
+def is_refused(error: OSError, path: str) -> bool:
+    """Whether the disk does not give us a file, now or later; other errors may pass."""
+    return is_local(path) and error.errno in _REFUSALS
+
+
+def is_local(path: str) -> bool:
+    return not _is_remote(path)
 
 
 def shown(path: str) -> str:

@@ -21,7 +21,7 @@ from kafka_log.checks.finding import About
 from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from pipelines.options import Mode
-from pipelines.storage import Storage
+from pipelines.storage import Storage, is_refused
 from pipelines.tables.rows import (
     FileTask,
     batch_of_columns,
@@ -80,8 +80,18 @@ class _SideFiles:
         from pipelines.arrow import merged
 
         storage = Storage(options.paths)
-        read_file = _READERS[options.table]
-        yield from merged(batch for task in split for batch in read_file(task, storage, options))
+        yield from merged(batch for task in split for batch in _batches(task, storage, options))
+
+
+def _batches(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.RecordBatch]:
+    """Of a file that the disk does not give us none, unless that is to fail."""
+    try:
+        yield from _READERS[options.table](task, storage, options)
+    except OSError as error:
+        if not is_refused(error, task.file.path):
+            raise
+        if options.mode is Mode.FAILFAST:
+            raise DamageError(f"{task.file.path}: {error.strerror}") from None
 
 
 def file_tasks(

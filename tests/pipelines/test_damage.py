@@ -1,5 +1,8 @@
 """Damage: marked in batches, left out of records, and what lies behind it is still read."""
 
+import errno
+import os
+import re
 import struct
 
 import crc32c
@@ -8,6 +11,8 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, TruncatedError
 from kafka_format.record import SimpleRecord
+from pipelines.storage import Storage, StorageError
+from pipelines.tables.side_files import DamageError
 from tests import golden
 from tests.pipelines.readers import read
 from tests.pipelines.segments import record, write_segment
@@ -263,3 +268,79 @@ def test_a_transaction_whose_marker_is_lost_holds_readers_up(tmp_path):
     )
     rows = read(tmp_path, isolationLevel="read_committed", columns="offset")
     assert offsets(rows) == [*range(10)]
+
+
+# ------------------------------------------------------------------ what the disk does not give us
+
+
+@pytest.fixture
+def refused(partition, monkeypatch):
+    """A second segment, of which the disk refuses each file; returns how, and its .log."""
+    directory, _ = partition
+    write_segment(directory, 400, 100)
+    log = directory / f"{400:020d}.log"
+    opened = Storage.open
+
+    def with_error(number):
+        def open_or_refuse(storage, path):
+            if f"{400:020d}" in path:
+                raise OSError(number, os.strerror(number), path)
+            return opened(storage, path)
+
+        monkeypatch.setattr(Storage, "open", open_or_refuse)
+        return log
+
+    return with_error
+
+
+REFUSALS = pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EIO])
+
+
+@REFUSALS
+@pytest.mark.parametrize("size", ["1k", "128m"])
+def test_a_log_that_may_not_be_read_is_damage_as_a_whole(partition, refused, number, size):
+    directory, batches = partition
+    log = refused(number)
+    rows = read(directory, maxSplitBytes=size, columns="offset")
+    assert offsets(rows) == [*range(400)]
+    rows = read(directory, "batches", maxSplitBytes=size)
+    assert len(rows) == len(batches) + 1
+    text = f"{log}@0: found {os.strerror(number)}, expected a file that can be read"
+    assert (rows[-1]["damage"], rows[-1]["segment"], rows[-1]["crc"]) == (text, 400, None)
+    for table in ("records", "batches"):
+        with pytest.raises(FormatError, match=f"^{re.escape(text)}$"):
+            read(directory, table, mode="FAILFAST", maxSplitBytes=size)
+    (finding,) = [row for row in read(directory, "findings") if row["path"] == str(log)]
+    assert (finding["id"], finding["found"]) == ("DIR001", os.strerror(number))
+
+
+def test_a_time_is_looked_for_where_the_disk_lets_us(partition, refused):
+    directory, _ = partition
+    refused(errno.EACCES)
+    rows = read(directory, startingTimestamp=str(record(390, 0).timestamp), columns="offset")
+    assert offsets(rows) == [*range(390, 400)]
+    assert read(directory, startingTimestamp=str(record(450, 0).timestamp)) == []
+
+
+def test_what_was_committed_is_not_guessed(partition, refused):
+    directory, _ = partition
+    log = refused(errno.EACCES)
+    message = f"{log}: Permission denied: what was committed is not known without it"
+    with pytest.raises(StorageError, match=f"^{re.escape(message)}$"):
+        read(directory, isolationLevel="read_committed")
+
+
+def test_an_index_that_may_not_be_read_has_no_rows_or_fails(partition, refused):
+    directory, batches = partition
+    refused(errno.EACCES)
+    assert len(read(directory, "offset_index")) == len(batches) - 1
+    with pytest.raises(DamageError, match=r"0400\.index: Permission denied$"):
+        read(directory, "offset_index", mode="FAILFAST")
+
+
+@pytest.mark.parametrize("table", ["records", "batches", "offset_index"])
+def test_errors_that_may_pass_are_left_to_spark_which_tries_again(partition, refused, table):
+    directory, _ = partition
+    refused(errno.EMFILE)
+    with pytest.raises(OSError, match="Too many open files"):
+        read(directory, table)

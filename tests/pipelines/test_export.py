@@ -12,7 +12,14 @@ import pytest
 import pipelines.export as exporting
 from jobs import cli, export
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
-from pipelines.export import DeltaUnavailableError, ensure_delta, export_schema, is_known
+from kafka_log.disk.output import OutputError
+from pipelines.export import (
+    DeltaUnavailableError,
+    ensure_delta,
+    ensure_outside,
+    export_schema,
+    is_known,
+)
 from pipelines.manifest import InputFile, changed, with_digests
 from pipelines.schema import COLUMNS, WHAT_IF, column_names
 from pipelines.storage import Storage
@@ -111,6 +118,22 @@ def test_a_second_export_to_parquet_adds_only_what_is_new(spark, capsys, data, t
     assert second == {"records": len(received()) - len(before), "log_dirs": 1}  # it has grown
     rows = spark.read.parquet(str(lake / "records")).select("offset", "topic").collect()
     assert sorted(rows) == [(offset, "transactions") for offset in received()]
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_replicas_of_a_partition_give_each_record_once(request, capsys, data, tmp_path, form):
+    request.getfixturevalue("delta_spark" if form == "delta" else "spark")
+    brokers = tmp_path / "brokers"
+    shutil.copytree(data, brokers / "behind")
+    grow(data)
+    shutil.copytree(data, brokers / "leader")
+    shutil.copytree(data, brokers / "follower")
+    where = [brokers, "--output", tmp_path / "lake", "--format", form]
+    where += ["--table", "records", "--table", "leader_epochs"]
+    code, added, err = run(capsys, *where, "--now", FIRST)
+    assert (code, added) == (CLEAN, {"records": len(received()), "leader_epochs": 3}), err
+    code, added, err = run(capsys, *where, "--now", SECOND)
+    assert (code, added) == (CLEAN, {"records": 0, "leader_epochs": 0}), err
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])
@@ -241,6 +264,38 @@ def test_output_stays_outside_the_evidence(spark, capsys, data):
         f"{data}/lake: found inside {data}, expected output outside the evidence"
     )
     assert sorted(data.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("output", "evidence"),
+    [
+        ("/data/lake", "/data"),
+        ("/data", "/data/"),
+        ("file:///data/lake", "/data"),
+        ("file:/data/lake", "/data"),
+        ("/data/x/../lake", "file:///data"),
+        ("s3a://bucket/kafka/lake", "s3://user:secret@bucket/kafka?region=eu-central-1"),
+        ("abfss://box@account.dfs.core.windows.net/a/b", "abfs://box/a"),
+        ("hdfs://namenode:8020/kafka/lake", "hdfs://namenode/kafka"),
+    ],
+)
+def test_output_in_the_evidence_is_refused_however_it_is_said(output, evidence):
+    with pytest.raises(OutputError, match="expected output outside the evidence") as raised:
+        ensure_outside(output, ["/elsewhere", evidence])
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("output", "evidence"),
+    [
+        ("/data", "/data/kafka"),
+        ("/data-lake", "/data"),
+        ("/bucket/x", "s3://bucket"),
+        ("s3a://lake/kafka", "s3://bucket/kafka"),
+    ],
+)
+def test_output_beside_or_above_the_evidence_is_not_in_it(output, evidence):
+    ensure_outside(output, [evidence])
 
 
 @pytest.mark.parametrize(

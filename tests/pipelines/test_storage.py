@@ -1,12 +1,16 @@
 """Log directories elsewhere: several, globs, single partitions and files, and a bucket of S3."""
 
 import io
+import json
 import logging
 import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 
+from pipelines import LogDirectory
+from pipelines.export import export
 from pipelines.options import OptionsError
 from pipelines.storage import Storage, StorageError
 from tests import golden
@@ -267,3 +271,19 @@ def test_spark_reads_a_bucket(bucket, spark):
     found = [(row.topic, row.partition, row.offset) for row in rows.collect()]
     assert sorted(found) == [row for row in wanted if row[0].startswith("compacted.")]
     assert found
+
+
+def test_what_is_exported_from_a_bucket_says_where_from_without_the_password(
+    bucket, spark, tmp_path
+):
+    log = LogDirectory(spark, bucket("x/data-2"))
+    assert repr(log).startswith("LogDirectory('s3://evidence/x/data-2')\ns3://evidence/x/data-2: ")
+    done = export(log, str(tmp_path), now_ms=0, tables=["leader_epochs"], form="parquet")
+    sums = {each.path.removeprefix("s3://evidence/x/"): each.sha256 for each in done.inputs}
+    packed = {each.path: each.sha256 for each in golden.checksums(PACK)}
+    assert sums == {path: packed[path] for path in sums}
+    assert len(sums) > 20
+    assert done.tables[0].rows_added > 5
+    manifest = Path(done.manifest).read_text()
+    assert json.loads(manifest)["options"]["paths"] == ["s3://evidence/x/data-2"]
+    assert "secret" not in manifest
