@@ -239,7 +239,7 @@ def seeded(folder):
     return folder
 
 
-@pytest.fixture(scope="module", params=["seeded", "cleaner-4.3.1", "legacy-2.8.2", "unclean-4.3.1"])
+@pytest.fixture(scope="module", params=["seeded", *golden.names()])
 def log_dirs(request, tmp_path_factory):
     if request.param == "seeded":
         return [seeded(tmp_path_factory.mktemp("seeded") / "data")]

@@ -58,6 +58,37 @@ def test_jobs_submitted_to_two_workers_do_as_in_this_process(cluster, tmp_path, 
     assert sorted(each.name for each in tmp_path.iterdir() if "attempt" in each.name) == []
 
 
+@pytest.mark.parametrize(
+    ("verb", "settings"),
+    [
+        ("retain", ["--set=retention.ms=1000"]),
+        ("compact", ["--set=cleanup.policy=compact"]),
+    ],
+)
+def test_a_copy_made_by_the_cluster_has_the_bytes_of_one_made_here(
+    cluster, tmp_path, capsys, verb, settings
+):
+    data = golden.shared(PACK)
+    words = [str(data), *settings, "--now", str(NOW), "--output"]
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert cli.main([verb, *words, str(here), "--engine", "local"]) == 0
+    done = cluster.submit(f"jobs/{verb}.py", *words, str(there), cores=1)
+    assert done.returncode == 0, done.stderr
+    assert executors(done.stderr)
+    assert tree(there) == tree(here)
+    assert tree(here) != tree(data)
+
+
+def test_dump_submitted_to_the_cluster_prints_what_it_prints_here(cluster, capsys):
+    log = min(golden.shared(PACK).glob("**/codecs.java-0/*.log"))
+    assert cli.main(["dump", "--files", str(log), "--print-data-log"]) == 0
+    expected = capsys.readouterr().out
+    done = cluster.submit("jobs/dump.py", "--files", str(log), "--print-data-log", cores=1)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == expected
+    assert "offset: 0 " in expected
+
+
 @pytest.mark.parametrize("form", ["parquet", "delta"])
 def test_export_submitted_to_the_cluster_writes_what_a_consumer_received(cluster, tmp_path, form):
     conf = {}
