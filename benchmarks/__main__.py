@@ -1,6 +1,6 @@
 """make bench: ours against Apache Kafka's own classes.
 
-    python -m benchmarks [--megabytes N] [--only TEXT] [--section NAME]… [--write]
+    python -m benchmarks [--megabytes N] [--only TEXT] [--section NAME]… [--on-disk] [--write]
 
 `--write` puts the tables into docs/performance.md, each with machine and commit.
 """
@@ -56,7 +56,12 @@ def main() -> int:
             ),
             "clean": (
                 "Clean: one round, warm process, 128 MiB map",
-                lambda: clean.table(oracle, options.megabytes or CLEAN_MEGABYTES, options.only),
+                lambda: clean.table(
+                    oracle,
+                    options.megabytes or CLEAN_MEGABYTES,
+                    options.only,
+                    on_disk=options.on_disk,
+                ),
             ),
             "clean_scale": (
                 "Clean: many partitions, Spark, one partition by many tasks; whole commands",
@@ -87,6 +92,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--section", action="append", choices=SECTIONS, help="one part (may be repeated)"
     )
+    parser.add_argument("--on-disk", action="store_true", help="clean on the disk, not in memory")
     parser.add_argument("--write", action="store_true", help="into docs/performance.md")
     return parser.parse_args()
 

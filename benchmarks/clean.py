@@ -1,10 +1,14 @@
 """One round of cleaning: Kafka's Cleaner in a warm JVM and ours, in turn, on the same partition.
 
+It lies in memory (tmpfs) where there is one: both flush what they wrote, and a disk that others use
+as well would be most of what is measured (`--on-disk` has it).
+
 MB are of the log that the round read and wrote anew (it is read twice: for the map, and to be
 filtered). Both have the 128 MiB map of a broker; where that fills, the round ends there. Memory is
 the most that a process of ours had which did nothing else.
 """
 
+import contextlib
 import math
 import os
 import resource
@@ -31,6 +35,7 @@ NOW = 1_800_000_000_000
 SEGMENT_BYTES = 256 * 1024 * 1024
 BATCH_BYTES = 16 * 1024  # a producer's batch.size
 ROUNDS = 3
+MEMORY = Path("/dev/shm")  # as large as half of the machine's memory, on Linux
 CORES = (1, 2)
 """That work on the partition at once. Kafka's cleaner has one thread, and the JVM's own."""
 _SETTINGS = {"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES}
@@ -145,39 +150,59 @@ def ours(directory: Path, *, cores: int) -> Took:
     return Took(cleaned.stats.bytes_read, *took)
 
 
-def compare(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> dict[str, Took]:
+@contextlib.contextmanager
+def placed(source: Path, *, on_disk: bool) -> Iterator[Path]:
+    """The partition where it is to be cleaned: in memory, if that has room for what comes of it."""
+    size = sum(path.stat().st_size for path in source.iterdir())
+    if on_disk or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < 3 * size:
+        yield source
+        return
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        target = Path(folder) / "log" / source.name
+        shutil.copytree(source, target)
+        yield target
+
+
+def compare(oracle: Oracle, source: Path) -> dict[str, Took]:
     """The best round of each by the clock, taken in turn; Kafka's first round warms the JVM."""
-    source = partition(oracle, shape, raw_bytes=raw_bytes)
     works = {"kafka": partial(kafka, oracle)} | {
         f"{cores} cores": partial(ours, cores=cores) for cores in CORES
     }
     took: dict[str, list[Took]] = {name: [] for name in works}
     for number in range(ROUNDS + 1):
         for name, work in works.items():
-            # Beside the source: a file has its other name on the same disk.
-            with tempfile.TemporaryDirectory(dir=source.parents[1]) as scratch:
-                one = work(copy(source, Path(scratch) / "orders-0"))
+            with scratch_beside(source) as scratch:
+                one = work(copy(source, scratch / "orders-0"))
             if number:
                 took[name].append(one)
     return {name: min(found, key=lambda one: one.clock) for name, found in took.items()}
 
 
-def peak_memory(shape: Shape, *, raw_bytes: int) -> int:
+@contextlib.contextmanager
+def scratch_beside(source: Path) -> Iterator[Path]:
+    """A file has its other name on the same disk."""
+    with tempfile.TemporaryDirectory(dir=source.parents[1]) as scratch:
+        yield Path(scratch)
+
+
+def peak_memory(source: Path) -> int:
     """Bytes, of a process that cleans this partition and is gone."""
-    command = [sys.executable, "-m", "benchmarks.clean", str(SHAPES.index(shape)), str(raw_bytes)]
+    command = [sys.executable, "-m", "benchmarks.clean", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
-def table(oracle: Oracle, megabytes: int, only: str = "") -> Iterator[str]:
+def table(
+    oracle: Oracle, megabytes: int, only: str = "", *, on_disk: bool = False
+) -> Iterator[str]:
     heads = " | ".join(f"{cores} core{'s' * (cores > 1)} | ratio (CPU)" for cores in CORES)
     yield f"| partition | Kafka MB/s (CPU) | {heads} | peak MB |"
     yield f"|---|---|{'---|---|' * len(CORES)}---|"
     for shape in SHAPES:
         if only in str(shape):
-            best = compare(oracle, shape, raw_bytes=megabytes << 20)
-            memory = peak_memory(shape, raw_bytes=megabytes << 20)
-            yield _line(shape, best, memory)
+            source = partition(oracle, shape, raw_bytes=megabytes << 20)
+            with placed(source, on_disk=on_disk) as log:
+                yield _line(shape, compare(oracle, log), peak_memory(log))
 
 
 def _line(shape: Shape, best: dict[str, Took], memory: int) -> str:
@@ -191,14 +216,12 @@ def _line(shape: Shape, best: dict[str, Took], memory: int) -> str:
     return f"| {' | '.join(cells)} | {memory / 1e6:.0f} |"
 
 
-def _clean_once(shape: Shape, raw_bytes: int) -> None:
+def _clean_once(source: Path) -> None:
     """In a process of its own: print the most memory it had."""
-    with Oracle() as oracle:  # which is not started where the partition is there
-        source = partition(oracle, shape, raw_bytes=raw_bytes)
-    with tempfile.TemporaryDirectory(dir=source.parents[1]) as scratch:
-        ours(copy(source, Path(scratch) / "orders-0"), cores=max(CORES))
+    with scratch_beside(source) as scratch:
+        ours(copy(source, scratch / "orders-0"), cores=max(CORES))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 
 if __name__ == "__main__":
-    _clean_once(SHAPES[int(sys.argv[1])], int(sys.argv[2]))
+    _clean_once(Path(sys.argv[1]))

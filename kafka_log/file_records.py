@@ -263,6 +263,10 @@ class FileRecords:
     def flush(self) -> None:
         self.file.sync()
 
+    def start_flush(self, position: int) -> None:
+        """What lies behind `position` is going to be flushed: the disk may begin with it."""
+        self.file.start_sync(position, self.size - position)
+
     def close(self) -> None:
         if self.is_open:
             self.flush()

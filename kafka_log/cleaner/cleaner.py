@@ -466,6 +466,7 @@ class Cleaner:
 def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:
     """All chunks at once, where nothing is refused; else one by one, to the one that is."""
     largest, aborted, start = filtered.chunks[1], filtered.aborted, 0
+    before = cleaned.size
     is_done = not len(filtered.data) or cleaned.append_batches(
         int(largest.max()), filtered.data, filtered.batches
     )
@@ -477,6 +478,7 @@ def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:
         start = end
     for _, transaction in aborted:  # of a chunk that was not read to its end
         cleaned.transaction_index.append(transaction)
+    cleaned.log.start_flush(before)  # while the next block is worked on
 
 
 def swap_in(log: PartitionLog, cleaned: LogSegment, segments: list[LogSegment]) -> None:

@@ -67,7 +67,7 @@ class KeyTable:
         """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
         most = min(self.size + keys, self.max_desired_size)
         if _slots_for(most) > len(self._table):
-            wanted = min(4 * _slots_for(most), _slots_for(self.max_desired_size))
+            wanted = min(2 * _slots_for(most), _slots_for(self.max_desired_size))
             larger = _new_table(wanted)
             self._kernels.move_keys(self._table, larger)
             self._table = larger

@@ -55,6 +55,9 @@ class WatchedFile(File):
     def sync(self) -> None:
         self._file.sync()
 
+    def start_sync(self, position: int, size: int) -> None:
+        self._file.start_sync(position, size)
+
     def close(self) -> None:
         self._file.close()
 
