@@ -89,17 +89,17 @@ def value_or_error(size: int, decode: Callable[..., Any], *arguments: Any, **opt
 # The careful reader: a file is well, or a FormatError or a Stop says why not.
 
 
-def read(path: str, data: bytes, *, start: int = 0, end: int | None = None) -> Any:
+def read(path: str, data: bytes, *, start: int = 0) -> Any:
     kind = kind_of(path)
     if kind in LOGS:
-        return read_log(path, data, start=start, end=end)
+        return read_log(path, data, start=start)
     return _side_reader(kind)(data, path)
 
 
-def read_checked(path: str, data: bytes, *, start: int = 0, end: int | None = None) -> Any:
+def read_checked(path: str, data: bytes, *, start: int = 0) -> Any:
     """What the careful reader finds; its error is checked to be a coordinate in this file."""
     try:
-        return read(path, data, start=start, end=end)
+        return read(path, data, start=start)
     except FormatError as error:
         assert_coordinate(error, len(data), path)
         return error
@@ -113,9 +113,9 @@ def write_again(path: str, data: bytes) -> bytes:
     return _ENCODERS[kind](data)
 
 
-def read_log(path: str, data: bytes, *, start: int = 0, end: int | None = None) -> list[Any]:
+def read_log(path: str, data: bytes, *, start: int = 0) -> list[Any]:
     """From a batch on: who damaged that one need not read those before it."""
-    log = LogFile(data, path=path, start=start, end=end)
+    log = LogFile(data, path=path, start=start)
     found: list[Any] = []
     for batch in log.batches():
         batch.ensure_valid()

@@ -106,15 +106,7 @@ class Flip(NamedTuple):
     """
 
 
-SEALED = ("records", "key and value")
-"""Bytes that a checksum covers and nothing else is to be said of."""
-STRIDE = 13
-
-
-def measure(*, in_short: bool = False) -> Iterator[Flip]:
-    """In short: of sealed bytes only some bits are flipped, the rest is taken to be noticed too,
-    and of a log only the batch is read that a bit lies in.
-    """
+def measure() -> Iterator[Flip]:
     with tempfile.TemporaryDirectory(prefix="mutilated") as scratch:
         for directory, content in directories.directories().items():
             for path, data in content.items():
@@ -122,40 +114,29 @@ def measure(*, in_short: bool = False) -> Iterator[Flip]:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(data)
         for directory, path, data in directories.files():
-            yield from measure_file(f"{directory}/{path}", data, Path(scratch), in_short=in_short)
+            yield from measure_file(f"{directory}/{path}", data, Path(scratch))
 
 
-def measure_file(path: str, data: bytes, root: Path, *, in_short: bool) -> Iterator[Flip]:
+def measure_file(path: str, data: bytes, root: Path) -> Iterator[Flip]:
     by_byte = [each.name for each in fields(path, data) for _ in range(each.start, each.end)]
-    batches = _batches(path, data, in_short=in_short)
-    whole = {
-        start: readers.read(path, data, start=start, end=end)
-        for start, end in dict(batches).items()
-    }
+    starts = _starts(path, data)
+    whole = {start: readers.read(path, data, start=start) for start in dict.fromkeys(starts)}
     titles = {start: _title(path, data, start) for start in whole}
     for bit, flipped in flips(data):
         field = by_byte[bit // 8]
-        start, end = batches[bit // 8]
-        if in_short and field in SEALED and bit % STRIDE:
-            yield Flip(titles[start], field, "error")
-            continue
+        start = starts[bit // 8]
         with guard.time_limit(f"{path} bit {bit}"):
-            found = readers.read_checked(path, flipped, start=start, end=end)
+            found = readers.read_checked(path, flipped, start=start)
             outcome = _outcome(path, found, whole[start], flipped)
             told = None if outcome in NOTICED else _is_told(root / path, flipped, data)
         yield Flip(titles[start], field, outcome, told)
 
 
-def _batches(path: str, data: bytes, *, in_short: bool) -> list[tuple[int, int]]:
-    """Of each byte: from where to where a log must be read to know what became of it."""
+def _starts(path: str, data: bytes) -> list[int]:
+    """Of each byte: from where on a file must be read to know what became of it."""
     if readers.kind_of(path) not in readers.LOGS:
-        return [(0, len(data))] * len(data)
-    found: list[tuple[int, int]] = []
-    for batch in LogFile(data).batches():
-        size = len(batch.raw)
-        end = batch.position + size if in_short else len(data)
-        found += [(batch.position, end)] * size
-    return found
+        return [0] * len(data)
+    return [batch.position for batch in LogFile(data).batches() for _ in range(len(batch.raw))]
 
 
 def _title(path: str, data: bytes, start: int) -> str:
@@ -197,9 +178,9 @@ def _is_told(file: Path, flipped: bytes, data: bytes) -> bool | None:
 def measure_cuts() -> Iterator[tuple[str, bool]]:
     """(title, whether noticed) of every cut of every file."""
     for directory, path, data in directories.files():
-        batches = _batches(path, data, in_short=True)
+        starts = _starts(path, data)
         for size, cut in enumerate(cuts(data)):
-            start, _ = batches[size]
+            start = starts[size]
             with guard.time_limit(f"{directory}/{path} cut to {size}"):
                 found = readers.read_checked(f"{directory}/{path}", cut, start=start)
             yield _title(path, data, start), readers.is_noticed(found)
@@ -208,8 +189,8 @@ def measure_cuts() -> Iterator[tuple[str, bool]]:
 # The page.
 
 
-def page(*, in_short: bool = False) -> str:
-    flips_found, cuts_found = Counter(measure(in_short=in_short)), Counter(measure_cuts())
+def page() -> str:
+    flips_found, cuts_found = Counter(measure()), Counter(measure_cuts())
     return "\n".join([_TEXT, *_cut_table(cuts_found), "", *_tables(flips_found)])
 
 

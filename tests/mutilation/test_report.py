@@ -1,13 +1,10 @@
 """docs/formats/unnoticed.md tells what is measured here and now."""
 
-import pytest
-
 from tests.mutilation import report
 
 
-@pytest.mark.parametrize("in_short", [True, pytest.param(False, marks=pytest.mark.soak)])
-def test_the_page_of_unnoticed_damage_is_up_to_date(*, in_short: bool) -> None:
-    found = report.page(in_short=in_short)
+def test_the_page_of_unnoticed_damage_is_up_to_date() -> None:
+    found = report.page()
     message = "`python -m tests.mutilation.report` writes docs/formats/unnoticed.md anew"
     assert found == report.PAGE.read_text("utf-8"), message
 
