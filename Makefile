@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.prepared
-SEEDS  ?= 20
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java demo test test-lane test-formats test-logs test-spark coverage check format docs bench soak fuzz golden dist lock clean
@@ -44,7 +43,7 @@ test: java setup  ## lint, types, contracts and all tests
 # tests of formats are traced.
 SPARK := tests/jobs tests/pipelines tests/system tests/test_notebooks.py
 # About a minute, so that both lanes take as long.
-SEEDS := tests/kafka_log/cleaner/test_cleaner_oracle.py
+CLEANER_SEEDS := tests/kafka_log/cleaner/test_cleaner_oracle.py
 
 test-lane:
 	@$(MAKE) --no-print-directory test-formats
@@ -54,10 +53,10 @@ test-formats:
 	@$(BIN)/python -m pytest --cov=kafka_format --cov-report= $(addprefix --ignore=,tests/kafka_log $(SPARK)) tests
 
 test-logs:
-	@$(BIN)/python -m pytest tests/kafka_log --ignore=$(SEEDS)
+	@$(BIN)/python -m pytest tests/kafka_log --ignore=$(CLEANER_SEEDS)
 
 test-spark:
-	@$(BIN)/python -m pytest $(SPARK) $(SEEDS)
+	@$(BIN)/python -m pytest $(SPARK) $(CLEANER_SEEDS)
 
 coverage: java setup  ## all tests, with the branch coverage of every package (twice as long)
 	@$(BIN)/python -m pytest --cov --cov-report=term
