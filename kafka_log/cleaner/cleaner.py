@@ -42,7 +42,7 @@ from kafka_log.segment_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
     import numpy.typing as npt
@@ -109,13 +109,15 @@ class Cleaner:
         block_bytes: int = BLOCK_BYTES,
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
+        check_done: Callable[[], object] = lambda: None,
     ) -> None:
         """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
 
         `columnar`: by compiled kernels, which is the default where they can be had and keys are
         hashed; then `cores` may work on a log at once, each on `block_bytes`. `stats_clock` tells
         how long a round takes, `clock` what time it is in the log. `witness` is told what is
-        decided; for one that wants to be told in order, one core works.
+        decided; for one that wants to be told in order, one core works. `check_done` is asked
+        before each segment and each block: what it raises ends the round.
         """
         self.config = config
         memory = dedupe_buffer_size // threads
@@ -127,6 +129,7 @@ class Cleaner:
         self._clock = clock
         self._stats_clock = stats_clock
         self._witness = witness
+        self._check_done = check_done
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
         is_ordered = witness is not None and witness.is_ordered
         self._lanes = Lanes(1 if is_ordered else cores, witness, block_bytes=block_bytes)
@@ -192,6 +195,7 @@ class Cleaner:
         transactions = CleanedTransactionMetadata()
         transactions.add_aborted_transactions(log.collect_aborted_transactions(start, end))
         for segment, next_start in zip(dirty, ends, strict=False):
+            self._check_done()
             if self._map_segment(segment, start, transactions, stats):
                 return
             # Offsets may have a gap up to the next segment.
@@ -226,6 +230,7 @@ class Cleaner:
     ) -> bool:
         """Record by record."""
         while position < segment.size:
+            self._check_done()
             chunk = self._read(segment, position)
             if self._map_batches(chunk.batches, start, transactions, stats) < len(chunk.batches):
                 return True
@@ -302,6 +307,7 @@ class Cleaner:
     ) -> Iterator[tuple[Lane, Block]]:
         """The rest of a segment, each block in the memory of its lane."""
         while position < segment.size:
+            self._check_done()
             lane = next(lanes)
             block = lane.buffer.read(segment.log, position, self._buffer.capacity)
             if block is None:
@@ -398,6 +404,7 @@ class Cleaner:
         """Record by record."""
         stats, position = this_round.stats, 0
         while position < segment.size:
+            self._check_done()
             chunk = self._read(segment, position)
             result = filter_to(
                 chunk.batches,

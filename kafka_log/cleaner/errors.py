@@ -4,7 +4,10 @@ from kafka_log.errors import LogError
 
 
 class LogCleaningAbortedError(LogError):
-    """A round that was given up; the next may succeed: a segment had to be split first."""
+    """A round that was given up, without `.cleaned` files; the next may succeed.
+
+    A segment had to be split first, or somebody wants the log for himself (states.py).
+    """
 
 
 class UncleanableError(LogError):

@@ -1,0 +1,75 @@
+"""A round while somebody else wants the log: it is aborted, or retention takes a segment."""
+
+from pathlib import Path
+
+import pytest
+
+from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.errors import LogCleaningAbortedError
+from kafka_log.cleaner.offset_map import Keys
+from kafka_log.disk.files import DiskFiles
+from tests.kafka_log.cleaner.test_cleaner import Topic
+
+WAYS = [
+    {},
+    {"cores": 3, "block_bytes": 1, "io_buffer_size": 200},
+    {"columnar": False},
+    {"keys": Keys.EXACT},
+]
+
+
+class _AbortAt:
+    """Raises when it is asked for the n-th time."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise LogCleaningAbortedError("somebody wants the log")
+
+
+def _topic(folder: Path) -> Topic:
+    """Three segments of one batch each, and the active one."""
+    folder.mkdir()
+    topic = Topic(DiskFiles(folder))
+    for number in range(3):
+        topic.put(("a", str(number)), (f"key {number}", "1"))
+        topic.roll()
+    return topic
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_aborted_round_raises_and_leaves_no_cleaned_files(
+    tmp_path: Path, way: dict[str, object]
+) -> None:
+    """Wherever it is: the map asks twice a segment, the rewriting once."""
+    asked = 9
+    for number in range(1, asked + 1):
+        folder = tmp_path / f"topic-{number}"
+        topic = _topic(folder)
+        before = {path.name: path.read_bytes() for path in folder.iterdir()}
+        with pytest.raises(LogCleaningAbortedError):
+            topic.clean(check_done=_AbortAt(number), **way)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+        assert topic.clean(**way).next_dirty_offset == 6
+        assert topic.left() == [
+            (1, b"key 0", b"1"),
+            (3, b"key 1", b"1"),
+            (4, b"a", b"2"),
+            (5, b"key 2", b"1"),
+        ]
+    not_aborted = _AbortAt(asked + 1)
+    _topic(tmp_path / "topic-0").clean(check_done=not_aborted, **way)
+    assert not_aborted.left == 1
+
+
+def test_groups_that_were_swapped_in_before_an_abort_stay_cleaned(tmp_path: Path) -> None:
+    topic = _topic(tmp_path / "topic-0")
+    log = topic.log
+    log.update_high_watermark(log.log_end_offset)
+    config = log.config.__class__(cleanup_policy=frozenset({"compact"}), segment_bytes=1)
+    with pytest.raises(LogCleaningAbortedError):
+        Cleaner(config, topic.clock, check_done=_AbortAt(8)).clean(log, 0)
+    assert [offset for offset, _, _ in topic.left()] == [1, 2, 3, 4, 5]
