@@ -127,7 +127,9 @@ def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartit
             if arguments.explain_format == "delta":
                 check_output(arguments.explain, evidence)
                 prefix = "kafka-forensics-"
-                directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix)))
+                own = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix))
+                directory = Path(own) / "whole"
+                directory.mkdir()
             else:
                 directory = stack.enter_context(whole_directory(arguments.explain, evidence))
             _write(arguments, found, compact, directory, done)
@@ -150,7 +152,7 @@ def _write(
 ) -> None:
     from pipelines.explanation import ExplainInto
 
-    function = ExplainInto(directory=str(directory), compact=compact)
+    function = ExplainInto(directory=str(directory), scratch=str(directory.parent), compact=compact)
     for row in rewriting.answers(arguments, "explain", found.tasks, function, done):
         if row["kind"] == "explained":
             # By the name it has in the end.

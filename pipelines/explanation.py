@@ -1,7 +1,7 @@
 """Why records stay or go, as the table `compaction`: a dry run of the cleaner that talks.
 
     for batch in iter_explained(task, CompactPartition(), columns): …
-    ExplainInto("/somewhere")(task)         a Parquet file a partition, and a row that sums it up
+    ExplainInto(directory=…, …)(task)       a Parquet file a partition, and a row that sums it up
 
 A partition that a broker's cleaner would not look at has no rows.
 """
@@ -196,6 +196,8 @@ class ExplainInto:
     """A function over tasks: a Parquet file a partition, whole or not at all."""
 
     directory: str
+    scratch: str
+    """Where a file is made before it has its name: a worker that dies leaves half of one behind."""
     compact: CompactPartition
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
@@ -208,7 +210,7 @@ class ExplainInto:
             return
         names = (*column_names(TABLE), "path")
         target = Path(self.directory) / f"{task.name}-{_short_id(task.path)}.parquet"
-        attempt = target.with_suffix(f".{uuid.uuid4().hex}.tmp")
+        attempt = Path(self.scratch) / f"{target.name}.{uuid.uuid4().hex}"
         rules: Counter[str] = Counter()
         place = place_of(task)
         waiting: list[pa.RecordBatch] = []

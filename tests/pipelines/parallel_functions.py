@@ -1,12 +1,14 @@
 """What happens to tasks on a cluster, as functions that other processes can import."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from kafka_log.cleaner.parallel.group import Superseded
+from pipelines.explanation import ExplainInto
 from pipelines.parallel_compaction import OnSpark
 
 
@@ -37,3 +39,18 @@ class Troubled(OnSpark):
 
     def map(self, function: Any, tasks: Sequence[Any], size_of: Any) -> list[Any]:
         return super().map(partial(self.trouble, function), tasks, size_of)
+
+
+class DiesWhileItExplains(ExplainInto):
+    """The first attempt takes its process along with half of a Parquet file written."""
+
+    __slots__ = ()
+
+    def __call__(self, task: Any) -> Iterator[dict[str, Any]]:
+        marker = Path(self.directory).parents[1] / "died"
+        try:
+            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return super().__call__(task)
+        with mock.patch("pipelines.explanation.explain_partition", _die):
+            return iter([*super().__call__(task)])

@@ -20,6 +20,7 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.evidence.scan import scan
 from kafka_log.settings import read_settings
 from pipelines import engine, session, spark_tasks
+from pipelines.compaction import CompactPartition
 from pipelines.engine import EngineError, Failure, run
 from pipelines.partition_tasks import Destination, destination, partition_tasks
 from pipelines.recovery import RecoverPartition
@@ -27,6 +28,7 @@ from tests import golden
 from tests.kafka_log.driver import Session
 from tests.kafka_log.workload import draw_workload
 from tests.pipelines import functions
+from tests.pipelines.parallel_functions import DiesWhileItExplains
 
 ROOT = Path(__file__).parents[2]
 NOW = 1_794_820_000_000
@@ -310,13 +312,39 @@ def test_a_killed_attempt_is_run_again_and_leaves_nothing(spark, tmp_path):
     }
 
 
-@pytest.mark.parametrize("name", ["recover", "retain"])
+def test_a_killed_attempt_to_explain_leaves_no_half_file_in_the_output(
+    spark, capsys, tmp_path, monkeypatch
+):
+    (log_dir,) = golden.log_dirs(golden.shared("clean-3.9.1"))
+    words = ["--topic", "tiny*", "--set", "cleanup.policy=compact", "--explain"]
+    once = verb(capsys, "compact", [log_dir], "spark", *words, str(tmp_path / "once"))
+    monkeypatch.setattr("pipelines.explanation.ExplainInto", DiesWhileItExplains)
+    (tmp_path / "again").mkdir()
+    out = tmp_path / "again" / "out"
+    again = verb(capsys, "compact", [log_dir], "spark", *words, str(out))
+    assert (tmp_path / "again" / "died").exists()
+    assert sorted(each.name for each in out.parent.iterdir()) == ["died", "out"]
+    names = sorted(each.name for each in out.iterdir())
+    assert names == sorted(each.name for each in (tmp_path / "once").iterdir())
+    assert len(names) == 2  # tiny-indexed-0, tiny.segments-0
+    assert spark.read.parquet(str(out)).count() == 156  # of 80 offsets each; 0 to 3 are deleted
+    told = [{**row, "file": None} for row in again[1]]
+    assert told == [{**row, "file": None} for row in once[1]]
+
+
+@pytest.mark.parametrize("name", ["recover", "retain", "compact"])
 def test_a_task_that_runs_twice_at_once_writes_once(tmp_path, name):
     from pipelines.retention import retain_partition
 
-    function = RecoverPartition() if name == "recover" else retain_partition
-    (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
-    tasks = partition_tasks(scan([log_dir]), read_settings(), now_ms=NOW)
+    function = {
+        "recover": RecoverPartition(),
+        "retain": retain_partition,
+        "compact": CompactPartition(),
+    }[name]
+    pack = "clean-3.9.1" if name == "compact" else "unclean-4.3.1"
+    (log_dir,) = golden.log_dirs(golden.shared(pack))
+    settings = read_settings(overrides=["cleanup.policy=compact"] if name == "compact" else [])
+    tasks = partition_tasks(scan([log_dir]), settings, now_ms=NOW)
     for copy in ("once", "twice"):
         (tmp_path / copy / "whole").mkdir(parents=True)
         place = Destination(
