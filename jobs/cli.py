@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-USAGE = 2
+from jobs.options import CLEAN, USAGE, guarded, nearest
 
 VERBS = {
     "list": "what is here: partitions, files, sizes, offsets, cleanly stopped or not",
@@ -19,23 +19,24 @@ VERBS = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(_help())
-        return 0 if arguments else USAGE
+    if not arguments or arguments[0] not in VERBS:
+        return guarded("kafka-forensics", lambda: _without_verb(arguments))
     verb, *rest = arguments
-    if verb == "--version":
-        print(version())
-        return 0
-    if verb not in VERBS:
-        from difflib import get_close_matches
-
-        close = get_close_matches(verb, VERBS, n=1)
-        hint = f": did you mean {close[0]}?" if close else ""
-        sys.stderr.write(f"kafka-forensics: unknown verb {verb}{hint}\n{_help()}\n")
-        return USAGE
     job = import_module(f"jobs.{verb}")
     result: int = job.main(rest)
     return result
+
+
+def _without_verb(arguments: Sequence[str]) -> int:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        return CLEAN if arguments else USAGE
+    if arguments[0] == "--version":
+        print(version())
+        return CLEAN
+    word = arguments[0]
+    sys.stderr.write(f"kafka-forensics: unknown verb {word}{nearest(word, [*VERBS])}\n{_help()}\n")
+    return USAGE
 
 
 def version() -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +35,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dump(arguments: argparse.Namespace) -> int:
-    paths = [*arguments.paths, *(path for files in arguments.files for path in files.split(","))]
-    if not paths:
-        raise options.UsageError("no PATH given")
+    paths = [*arguments.paths, *(path for files in arguments.files for path in _listed(files))]
+    options.require_paths(paths)
     return _run(paths, _options(arguments))
+
+
+def _listed(files: str) -> list[str]:
+    """As the original splits them: commas at the end are of no path."""
+    return files.rstrip(",").split(",")
 
 
 def _parser() -> options.Parser:
@@ -137,7 +140,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--producer-id",
-        type=int,
+        type=options.producer_id,
         action="append",
         default=[],
         metavar="N",
@@ -231,6 +234,8 @@ def _filters(arguments: argparse.Namespace) -> Filters:
                 "--offset and --start-offset or --end-offset: one or the other"
             )
         start, end = arguments.offset, arguments.offset + 1
+    _require_range("offset", start, end)
+    _require_range("time", arguments.start_time, arguments.end_time)
     keys = [key.encode("utf-8", "surrogateescape") for key in arguments.key]
     return Filters(
         start_offset=start,
@@ -242,6 +247,13 @@ def _filters(arguments: argparse.Namespace) -> Filters:
     )
 
 
+def _require_range(what: str, start: int | None, end: int | None) -> None:
+    if start is not None and end is not None and start > end:
+        raise options.UsageError(
+            f"--start-{what} {start} and --end-{what} {end}: contradict each other"
+        )
+
+
 def _run(paths: Sequence[str], chosen: DumpOptions) -> int:
     from kafka_log.dump import dump
     from kafka_log.dump.output import Output, Report
@@ -251,9 +263,8 @@ def _run(paths: Sequence[str], chosen: DumpOptions) -> int:
     try:
         files = list(_find(paths, report))
         dump(files, chosen, output, report, on_progress=_progress(files))
-    except BrokenPipeError:
-        # Whoever read has seen enough; what Python would still flush at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # whoever read has seen enough
+        options.discard_stdout()
     except KeyboardInterrupt:
         return options.INTERRUPTED
     if report.is_unreadable:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import errno
 import math
 import os
 import resource
@@ -22,13 +23,16 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from _typeshed import SupportsWrite
+
     from kafka_log.clock import Clock
 
 CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
 KAFKA_VERSIONS = ("4.3",)
 """Releases whose rules are known here, the newest last."""
-_OFFSET_END = 2**63
+_LARGEST = 2**63 - 1
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
 
 class UsageError(Exception):
@@ -54,6 +58,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+    def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
+        """Unlike the original, which keeps to itself that it could not print."""
+        (file or sys.stderr).write(message)
 
 
 def run(
@@ -88,48 +96,91 @@ def _run(
     *,
     needs_path: bool,
 ) -> int:
-    try:
-        arguments = parse(parser, sys.argv[1:] if argv is None else argv, needs_path=needs_path)
-        if arguments is None:
-            return CLEAN
-        code = work(arguments)
-        sys.stdout.flush()
-    except UsageError as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
-        return USAGE
-    except CannotRunError as error:
-        sys.stderr.write(f"{parser.prog}: {error}\n")
+    def work_on_options() -> int:
+        try:
+            arguments = parse(parser, sys.argv[1:] if argv is None else argv, needs_path=needs_path)
+            return CLEAN if arguments is None else work(arguments)
+        except UsageError as error:
+            sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
+            return USAGE
+
+    return guarded(parser.prog, work_on_options)
+
+
+def guarded(name: str, work: Callable[[], int]) -> int:
+    """Work to exit code; also where stdout cannot take what was found."""
+    if sys.stderr is None:  # closed by who started us
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
+    if sys.stdout is None:
+        sys.stderr.write(f"{name}: stdout is closed\n")
         return COULD_NOT_RUN
-    except BrokenPipeError:
-        # Whoever read has seen enough; what Python would still flush at its end goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    try:
+        code = work()
+        sys.stdout.flush()
+    except CannotRunError as error:
+        sys.stderr.write(f"{name}: {error}\n")
+        return COULD_NOT_RUN
+    except BrokenPipeError:  # whoever read has seen enough
+        discard_stdout()
         return CLEAN
+    except OSError as error:
+        sys.stderr.write(f"{name}: {_blamed(error)}\n")
+        discard_stdout()
+        return COULD_NOT_RUN
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def discard_stdout() -> None:
+    """What Python would still flush at its end goes nowhere, instead of failing again."""
+    with contextlib.suppress(OSError):  # of a test, that is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _blamed(error: OSError) -> str:
+    """What failed, and why. Who writes files knows their names; what is written without is ours."""
+    said = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{error.filename}: {said}"
+    return f"stdout cannot be written: {said}" if error.errno in _OF_WRITING else said
 
 
 def parse(
     parser: Parser, argv: Sequence[str], *, needs_path: bool = True
 ) -> argparse.Namespace | None:
     """None when help was all that was wanted."""
+    words, behind = _split(argv)
     try:
-        arguments, unknown = parser.parse_known_intermixed_args(argv)
+        arguments, unknown = parser.parse_known_intermixed_args(words)
     except SystemExit:
         return None
     known = [flag for action in parser._actions for flag in action.option_strings]  # noqa: SLF001
     for word in unknown:
         raise UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
-    if needs_path and not arguments.paths:
-        raise UsageError("no PATH given")
-    if needs_path and not all(arguments.paths):
-        raise UsageError("a PATH is empty")  # of a shell's variable that is not set
+    arguments.paths = [*arguments.paths, *behind]
+    if needs_path:
+        require_paths(arguments.paths)
     return arguments
 
 
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """Options and paths, and behind a `--` paths alone, which argparse takes for options here."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    return argv[:end], argv[end + 1 :]
+
+
+def require_paths(paths: Sequence[str]) -> None:
+    if not paths:
+        raise UsageError("no PATH given")
+    if not all(paths):
+        raise UsageError("a PATH is empty")  # of a shell's variable that is not set
+
+
 def nearest(word: str, known: Sequence[str]) -> str:
-    """A hint for who mistyped."""
-    close = difflib.get_close_matches(word, known, n=1)
+    """A hint for who mistyped, or typed only the beginning."""
+    begun = [each for each in known if len(word) > 2 and each.startswith(word)]
+    close = difflib.get_close_matches(word, begun or known, n=1, cutoff=0 if begun else 0.6)
     return f": did you mean {close[0]}?" if close else ""
 
 
@@ -184,14 +235,19 @@ def _partition(text: str) -> int:
 
 def offset(text: str) -> int:
     """For an option that takes one."""
-    return natural(text, "an offset, 0 or more", below=_OFFSET_END)
+    return natural(text, f"an offset, 0 to {_LARGEST}", most=_LARGEST)
+
+
+def producer_id(text: str) -> int:
+    """For an option that takes one: whatever a batch can have."""
+    return natural(text, f"a producer id, up to {_LARGEST}", least=-_LARGEST - 1, most=_LARGEST)
 
 
 def high_watermark(text: str) -> int:
     """For an option that takes one: an offset, or END."""
     from pipelines.partition_tasks import END
 
-    return END if text == "end" else natural(text, "an offset, or `end`", below=_OFFSET_END)
+    return END if text == "end" else natural(text, "an offset, or `end`", most=_LARGEST)
 
 
 def new_directory(text: str) -> str:
@@ -207,14 +263,12 @@ def _file(text: str) -> str:
     return text
 
 
-def natural(text: str, expected: str, *, least: int = 0, below: float = math.inf) -> int:
-    try:
+def natural(text: str, expected: str, *, least: int = 0, most: float = math.inf) -> int:
+    with contextlib.suppress(ValueError):
         number = int(text)
-    except ValueError:
-        number = -1
-    if not least <= number < below:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
-    return number
+        if least <= number <= most:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

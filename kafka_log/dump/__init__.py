@@ -71,9 +71,9 @@ def dump(
             dump_file(file, options, output, report, together=together, on_progress=at)
         except FormatError as error:
             report.found(error)
-        except (BrokenPipeError, InterruptedError):
-            raise
         except OSError as error:
+            if output.is_broken or isinstance(error, InterruptedError):
+                raise
             report.unreadable(file.path, error.strerror or str(error))
         done += file.size
     output.flush()

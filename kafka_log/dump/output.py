@@ -22,6 +22,8 @@ class Output:
         self._stream = stream
         self._parts: list[bytes] = []
         self._size = 0
+        self.is_broken = False
+        """Whether the stream has refused something: no file that was read is to blame for that."""
 
     def write(self, data: bytes | memoryview) -> None:
         if self._size + len(data) < _PIECE:
@@ -29,19 +31,30 @@ class Output:
             self._size += len(data)
         else:
             self._hand_on()
-            self._stream.write(data)
+            self._put(data)
 
     def text(self, text: str) -> None:
         self.write(encoded(text))
 
     def flush(self) -> None:
         self._hand_on()
-        self._stream.flush()
+        try:
+            self._stream.flush()
+        except OSError:
+            self.is_broken = True
+            raise
 
     def _hand_on(self) -> None:
         parts, self._parts, self._size = self._parts, [], 0
         if parts:
-            self._stream.write(b"".join(parts))
+            self._put(b"".join(parts))
+
+    def _put(self, data: bytes | memoryview) -> None:
+        try:
+            self._stream.write(data)
+        except OSError:
+            self.is_broken = True
+            raise
 
 
 class Report:

@@ -64,6 +64,12 @@ def test_what_may_not_be_read_ends_with_3(log: Path) -> None:
     ("words", "message"),
     [
         ((), "no PATH given"),
+        (("",), "a PATH is empty"),
+        (("x", ""), "a PATH is empty"),
+        (("--files", ""), "a PATH is empty"),
+        (("--files", ",,"), "a PATH is empty"),
+        (("--files", "x,,y"), "a PATH is empty"),
+        (("x", "--print"), "unknown argument --print: did you mean --print-data-log?"),
         (("x", "--deep-iteraton"), "unknown argument --deep-iteraton: did you mean --deep-iter"),
         (("x", "--max-bytes", "many"), "argument --max-bytes: invalid int value: 'many'"),
         (("x", "--max-bytes", "-5"), "--max-bytes must be 0 or more"),
@@ -72,6 +78,19 @@ def test_what_may_not_be_read_ends_with_3(log: Path) -> None:
         (("x", "--value-decoder-class", f"{API}.LongDecodr"), f"did you mean {API}.LongDecoder?"),
         (("x", "--offsets-decoder", "--cluster-metadata-decoder"), "one only"),
         (("x", "--offset", "3", "--end-offset", "5"), "one or the other"),
+        (("x", "--start-offset", "9", "--end-offset", "3"), "9 and --end-offset 3: contradict"),
+        (
+            ("x", "--start-time", "2000", "--end-time", "1970-01-01"),
+            "and --end-time 0: contra",
+        ),
+        (
+            ("x", "--start-offset", "99999999999999999999"),
+            "'99999999999999999999': expected an offset, 0 to 9223372036854775807",
+        ),
+        (
+            ("x", "--producer-id", "99999999999999999999"),
+            "'99999999999999999999': expected a producer id, up to 9223372036854775807",
+        ),
         (("x", "--start-time", "yesterday"), "expected epoch milliseconds or a time such as"),
         (("x", "--key-hex", "0g"), "expected hex digits"),
         (("x", "--key-base64", "%%"), "expected base64"),
@@ -90,6 +109,22 @@ def test_paths_stand_before_behind_and_between_flags_or_in_files(log: Path) -> N
     assert twice.stdout.count("Dumping") == 2
     assert run("--files", f"{log},{log}", "--deep-iteration") == twice
     assert run("--deep-iteration", log, log) == twice
+    assert run("--deep-iteration", log, "--", log) == twice
+    assert run("--files", f"{log},{log},,", "--deep-iteration") == twice  # as Java splits it
+
+
+def test_behind_two_dashes_everything_is_a_path() -> None:
+    dumped = run("--", "-x", "--format")
+    assert dumped.code == 3
+    assert dumped.stderr == (
+        "-x: cannot be read: No such file or directory\n"
+        "--format: cannot be read: No such file or directory\n"
+    )
+
+
+def test_an_empty_range_is_none_that_contradicts_itself(log: Path) -> None:
+    dumped = run(log, "--start-offset", 9, "--end-offset", 9, "--key", "k9", "--format", "json")
+    assert (dumped.code, dumped.of_kind("record")) == (0, [])
 
 
 def test_a_reader_that_leaves_early_is_no_error(log: Path) -> None:

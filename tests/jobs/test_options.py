@@ -42,6 +42,11 @@ def test_words_and_paths_may_be_mixed():
         (("x", ""), "a PATH is empty"),
         (("x", "--now", str(2**63)), "9223372036854775808: expected milliseconds, in 64 bits"),
         (("x", "--tpic", "a"), "unknown argument --tpic: did you mean --topic?"),
+        (
+            ("x", "--set", "a=b", "--kafka"),
+            "--kafka: did you mean --kafka-version?",
+        ),
+        (("x", "--", ""), "a PATH is empty"),
         (("x", "--partition", "one"), "'one': expected a partition's number, 0 or more"),
         (("x", "--partition", "-1"), "'-1': expected a partition's number, 0 or more"),
         (
