@@ -212,24 +212,16 @@ class BlockWriter:
     def _run_kernel(
         self, piece: Piece, judged: Judgement, begin: int, stop: int
     ) -> tuple[int, int]:
-        records = piece.records
-        begin, to, why = self._kernels.write_batches(
-            self._block.data,
-            self._block.base,
-            records.batches.table,
-            readonly(records.data),
-            records.starts,
-            records.longs,
-            records.ints,
-            piece.edges,
+        decided = self._decided
+        what = w.Judged(
             judged.is_kept,
             judged.counts,
-            self._decided.fates,
-            self._decided.discards,
+            decided.fates,
+            decided.discards,
             piece.first_batch,
-            begin,
-            stop,
             self._new_horizon,
+        )
+        sink = w.Sink(
             self._packs,
             self._capacity,
             self._codecs,
@@ -238,20 +230,30 @@ class BlockWriter:
             self._written,
             self._scratch,
             self._out,
-            self._to,
+        )
+        begin, to, why = self._kernels.write_batches(
+            self._source(piece), what, sink, begin, stop, self._to
         )
         self._to = int(to)
         return int(begin), int(why)
 
-    def _grow(self, piece: Piece, batch: int) -> None:
-        first, last = int(piece.edges[batch]), int(piece.edges[batch + 1])
+    def _source(self, piece: Piece) -> w.Source:
         records = piece.records
-        start = int(records.starts[batch])
-        size = int(records.batches.size_in_bytes[batch])
-        if last > first:
-            data = readonly(records.data)
-            rows = (records.longs, records.ints, first, last, start)
-            size = max(size, int(self._kernels.largest_size(data, *rows)))
+        return w.Source(
+            self._block.data,
+            self._block.base,
+            records.batches.table,
+            readonly(records.data),
+            records.starts,
+            records.longs,
+            records.ints,
+            piece.edges,
+        )
+
+    def _grow(self, piece: Piece, batch: int) -> None:
+        size = int(piece.records.batches.size_in_bytes[batch])
+        if piece.edges[batch + 1] > piece.edges[batch]:
+            size = max(size, int(self._kernels.largest_size(self._source(piece), batch)))
         if size > len(self._scratch):
             self._scratch = np.empty(2 * size, np.uint8)
         self._make_room(size)

@@ -1,11 +1,8 @@
 """What is left of judged batches, into one buffer: copied, or built anew as Kafka builds it.
 
-    table, longs, ints, edges    as kafka_format.columnar has them, of one piece
-    source, base                 the bytes that the batches lie in, and where those begin
-    plain, starts                the bytes that the records lie in, and where those of a batch begin
-    chunks   int64[field, chunk] of the block: CHUNK_FIELDS
-    written  int64[field, batch] of what was written: WRITTEN_FIELDS
-    state    int64[field]        carried from call to call: STATE_FIELDS
+    Source   one piece: batches and records as kafka_format.columnar has them
+    Judged   what becomes of each batch and record of it
+    Sink     where it goes, and what is carried from call to call
 
 A record that is as Kafka would write it keeps its bytes, but for the distance from the base
 timestamp. Whatever is not for a kernel (`why`) the caller does, batch by batch.
@@ -14,7 +11,7 @@ timestamp. Whatever is not for a kernel (`why`) the caller does, batch by batch.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar import native, native_codecs, rewrite
@@ -98,6 +95,52 @@ _PER_RECORD = 24  # that a record may grow by: its length and its distance in ti
 _NOT_FOR_US = -1
 _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
+
+
+class Source(NamedTuple):
+    """One piece of a block."""
+
+    data: Any
+    """The bytes that its batches lie in."""
+    base: int
+    """Where those begin in the file."""
+    table: Any
+    plain: Any
+    """The bytes that records lie in."""
+    starts: Any
+    """Of each batch, where its records begin in `plain`."""
+    longs: Any
+    ints: Any
+    edges: Any
+
+
+class Judged(NamedTuple):
+    is_kept: Any
+    """Of each row."""
+    counts: Any
+    fates: Any
+    """Of the batches of the block, in which `first_batch` is the place of the piece."""
+    discards: Any
+    first_batch: int
+    new_horizon: int
+
+
+class Sink(NamedTuple):
+    packs: int
+    """The bits of the codecs that can be written here."""
+    capacity: int
+    """Of a chunk."""
+    codecs: Any
+    """What codecs keep from call to call."""
+    chunks: Any
+    """int64[field, chunk] of the block: CHUNK_FIELDS."""
+    state: Any
+    """int64[field], carried from call to call: STATE_FIELDS."""
+    written: Any
+    """int64[field, batch] of what was written: WRITTEN_FIELDS."""
+    scratch: Any
+    out: Any
+
 
 kernel = Kernels()
 
@@ -296,73 +339,82 @@ def behind_headers(data: Any, at: int, count: int) -> int:
 
 
 @kernel
-def largest_size(plain: Any, longs: Any, ints: Any, first: int, last: int, start: int) -> int:
+def largest_size(source: Any, batch: int) -> int:
     """Bytes that the rows of a batch can become, packed or not."""
-    at = longs[VALUE_POSITION, last - 1] + max(ints[VALUE_LENGTH, last - 1], 0)
-    size = behind_headers(plain, at, ints[HEADERS_COUNT, last - 1] + 0) - start
-    size += _PER_RECORD * (last - first) + RECORD_BATCH_OVERHEAD
-    return size + size // 128 + (size // LZ4_BLOCK + 1) * 2048
+    first = source.edges[batch]
+    last = source.edges[batch + 1] - 1
+    at = source.longs[VALUE_POSITION, last] + max(source.ints[VALUE_LENGTH, last], 0)
+    behind = behind_headers(source.plain, at, source.ints[HEADERS_COUNT, last] + 0)
+    size = behind - source.starts[batch] + _PER_RECORD * (last + 1 - first) + RECORD_BATCH_OVERHEAD
+    return size + size // 128 + (size // LZ4_BLOCK + 1) * 2048  # type: ignore[no-any-return]
+
+
+@kernel
+def reach_of(source: Any, batch: int, is_kept: Any) -> tuple[int, int, int]:
+    """Of the rows that are kept: the largest offset, the first timestamp and the largest."""
+    largest = -1
+    earliest = -1
+    latest = -1
+    is_first = True
+    for row in range(source.edges[batch], source.edges[batch + 1]):
+        if is_kept[row] != 0:
+            timestamp = source.longs[TIMESTAMP, row]
+            largest = max(largest, source.longs[OFFSET, row])
+            if is_first:
+                earliest = timestamp
+                latest = timestamp
+                is_first = False
+            latest = max(latest, timestamp)
+    return largest, earliest, latest
+
+
+@kernel
+def put_body(source: Any, batch: int, is_kept: Any, base_timestamp: int, sink: Any, to: int) -> int:
+    """The kept rows of a batch, packed as they were; where they end, or -1."""
+    codec = source.table[ATTRIBUTES, batch] & CODEC_MASK
+    plain = codec == 0
+    target = sink.out if plain else sink.scratch
+    end = put_records(
+        source.plain,
+        source.starts[batch] + 0,
+        source.longs,
+        source.ints,
+        is_kept,
+        source.edges[batch] + 0,
+        source.edges[batch + 1] + 0,
+        source.table[BASE_OFFSET, batch] + 0,
+        base_timestamp,
+        target,
+        to if plain else 0,
+    )
+    if plain or end < 0:
+        return end
+    if codec == LZ4:
+        return put_lz4(target, end, sink.out, to)
+    room = len(sink.out) - to
+    packed = zstd_pack(sink.codecs[0], target, 0, end, sink.out, to, room, sink.codecs[1:]) + 0
+    return to + packed if packed >= 0 else _NOT_FOR_US
 
 
 @kernel
 def rebuild(
-    source: Any,
-    base: int,
-    table: Any,
-    batch: int,
-    plain: Any,
-    start: int,
-    longs: Any,
-    ints: Any,
-    first: int,
-    last: int,
-    is_kept: Any,
-    kept: int,
-    horizon: int,
-    has_horizon: bool,
-    codecs: Any,
-    scratch: Any,
-    out: Any,
-    to: int,
+    source: Any, judged: Any, sink: Any, batch: int, kept: int, has_new_horizon: bool, to: int
 ) -> tuple[int, int, int]:
     """A batch of its kept rows; where it ends (or -1), its largest offset and timestamp."""
-    attributes = table[ATTRIBUTES, batch]
-    codec = attributes & CODEC_MASK
-    base_timestamp = horizon
-    largest = -1
-    latest = -1
-    is_first = True
-    for row in range(first, last):
-        if is_kept[row] != 0:
-            largest = max(largest, longs[OFFSET, row])
-            if is_first:
-                latest = longs[TIMESTAMP, row]
-                base_timestamp = horizon if has_horizon else latest
-                is_first = False
-            latest = max(latest, longs[TIMESTAMP, row])
+    attributes = source.table[ATTRIBUTES, batch]
+    horizon = judged.new_horizon if has_new_horizon else source.table[BASE_TIMESTAMP, batch]
+    has_horizon = (has_new_horizon or (attributes & _DELETE_HORIZON) != 0) and horizon >= 0
+    largest, base_timestamp, latest = reach_of(source, batch, judged.is_kept)
+    if has_horizon:
+        base_timestamp = horizon
     if attributes & LOG_APPEND_TIME:
-        latest = table[MAX_TIMESTAMP, batch]
+        latest = source.table[MAX_TIMESTAMP, batch]
     body = to + RECORD_BATCH_OVERHEAD
-    offset = table[BASE_OFFSET, batch] + 0
-    if codec == 0:
-        end = put_records(
-            plain, start, longs, ints, is_kept, first, last, offset, base_timestamp, out, body
-        )
-    else:
-        size = put_records(
-            plain, start, longs, ints, is_kept, first, last, offset, base_timestamp, scratch, 0
-        )
-        end = -1
-        if size >= 0 and codec == LZ4:
-            end = put_lz4(scratch, size, out, body)
-        elif size >= 0:
-            room = len(out) - body
-            packed = zstd_pack(codecs[0], scratch, 0, size, out, body, room, codecs[1:]) + 0
-            end = body + packed if packed >= 0 else -1
+    end = put_body(source, batch, judged.is_kept, base_timestamp, sink, body)
     if end >= 0:
         attributes = (attributes & _KEPT_ATTRIBUTES) | (_DELETE_HORIZON if has_horizon else 0)
-        at = table[POSITION, batch] - base
-        put_header(source, at, end, attributes, base_timestamp, latest, kept, out, to)
+        at = source.table[POSITION, batch] - source.base
+        put_header(source.data, at, end, attributes, base_timestamp, latest, kept, sink.out, to)
     return end, largest, latest
 
 
@@ -392,97 +444,63 @@ def end_chunks(state: Any, chunks: Any, batch: int, at: int) -> None:
 
 
 @kernel
-def write_batches(
-    source: Any,
-    base: int,
-    table: Any,
-    plain: Any,
-    starts: Any,
-    longs: Any,
-    ints: Any,
-    edges: Any,
-    is_kept: Any,
-    counts: Any,
-    fates: Any,
-    discards: Any,
-    first_batch: int,
-    begin: int,
-    stop: int,
-    new_horizon: int,
-    packs: int,
-    capacity: int,
-    codecs: Any,
-    chunks: Any,
-    state: Any,
-    written: Any,
-    scratch: Any,
-    out: Any,
-    to: int,
-) -> tuple[int, int, int]:
-    """The batches from `begin` to `stop` of a piece; which was next, where it wrote to, and why.
+def copy_whole(source: Any, sink: Any, batch: int, last_offset: int, to: int) -> tuple[int, int]:
+    """A batch as it is; as write_kept."""
+    at = source.table[POSITION, batch] - source.base
+    size = source.table[SIZE_IN_BYTES, batch]
+    if to + size > len(sink.out):
+        return to, NO_ROOM
+    timestamp = source.table[MAX_TIMESTAMP, batch]
+    note_written(sink.state, sink.written, to, last_offset, timestamp, last_offset)
+    return copy_range(source.data, at, at + size, sink.out, to), ALL_WRITTEN
 
-    `packs` has the bit of each codec that can be written here. Fates are those of the block, in
-    which `first_batch` is the place of the piece.
-    """
+
+@kernel
+def write_kept(
+    source: Any, judged: Any, sink: Any, batch: int, kept: int, to: int
+) -> tuple[int, int]:
+    """A batch of which records stay; where it wrote to, and why it did not."""
+    attributes = source.table[ATTRIBUTES, batch]
+    wants_horizon = judged.counts[batch, 1] > 0 and (attributes & _DELETE_HORIZON) == 0
+    last_offset = wrap(source.table[BASE_OFFSET, batch] + source.table[LAST_OFFSET_DELTA, batch])
+    if kept == source.edges[batch + 1] - source.edges[batch] and not wants_horizon:
+        return copy_whole(source, sink, batch, last_offset, to)
+    is_packed_here = (sink.packs >> (attributes & CODEC_MASK)) & 1 != 0
+    if not is_packed_here or not is_writable(source.table, batch):
+        return to, FOR_ROWS
+    room = largest_size(source, batch)
+    if to + room > len(sink.out) or room > len(sink.scratch):
+        return to, NO_ROOM
+    end, largest, timestamp = rebuild(source, judged, sink, batch, kept, wants_horizon, to)
+    if end < 0:
+        return to, FOR_ROWS
+    note_written(sink.state, sink.written, to, last_offset, timestamp, largest)
+    return end, ALL_WRITTEN
+
+
+@kernel
+def write_batches(
+    source: Any, judged: Any, sink: Any, begin: int, stop: int, to: int
+) -> tuple[int, int, int]:
+    """The batches from `begin` to `stop` of a piece; which was next, where it wrote to, and why."""
+    state = sink.state
     for batch in range(begin, stop):
-        end_chunks(state, chunks, first_batch + batch, to)
-        if to - state[CHUNK_START] > capacity:
+        number = judged.first_batch + batch
+        end_chunks(state, sink.chunks, number, to)
+        if to - state[CHUNK_START] > sink.capacity:
             return batch, to, CHUNK_FULL
-        fate = fates[first_batch + batch]
-        is_discarded = discards[first_batch + batch] != 0
-        if fate == DELETE:
+        if judged.fates[number] == DELETE:
             continue
-        first = edges[batch]
-        last = edges[batch + 1]
-        attributes = table[ATTRIBUTES, batch]
-        kept = 0 if is_discarded else counts[batch, 0]
-        has_own = (attributes & _DELETE_HORIZON) != 0
-        wants_horizon = counts[batch, 1] > 0 and not has_own
-        last_offset = wrap(table[BASE_OFFSET, batch] + table[LAST_OFFSET_DELTA, batch])
-        if kept > 0 and kept == last - first and not wants_horizon:
-            at = table[POSITION, batch] - base
-            size = table[SIZE_IN_BYTES, batch]
-            if to + size > len(out):
-                return batch, to, NO_ROOM
-            timestamp = table[MAX_TIMESTAMP, batch]
-            note_written(state, written, to, last_offset, timestamp, last_offset)
-            to = copy_range(source, at, at + size, out, to)
-        elif kept > 0:
-            if not is_writable(table, batch) or (packs >> (attributes & CODEC_MASK)) & 1 == 0:
-                return batch, to, FOR_ROWS
-            room = largest_size(plain, longs, ints, first, last, starts[batch])
-            if to + room > len(out) or room > len(scratch):
-                return batch, to, NO_ROOM
-            horizon = new_horizon if wants_horizon else table[BASE_TIMESTAMP, batch]
-            has_horizon = (wants_horizon or has_own) and horizon >= 0
-            end, largest, timestamp = rebuild(
-                source,
-                base,
-                table,
-                batch,
-                plain,
-                starts[batch] + 0,
-                longs,
-                ints,
-                first,
-                last,
-                is_kept,
-                kept,
-                horizon,
-                has_horizon,
-                codecs,
-                scratch,
-                out,
-                to,
-            )
-            if end < 0:
-                return batch, to, FOR_ROWS
-            note_written(state, written, to, last_offset, timestamp, largest)
-            to = end
-        elif fate == RETAIN_EMPTY:
+        is_discarded = judged.discards[number] != 0
+        kept = 0 if is_discarded else judged.counts[batch, 0]
+        if kept > 0:
+            to, why = write_kept(source, judged, sink, batch, kept, to)
+            if why != ALL_WRITTEN:
+                return batch, to, why
+        elif judged.fates[number] == RETAIN_EMPTY:
             return batch, to, TO_BE_EMPTIED
-        state[MESSAGES_READ] += last - first
+        state[MESSAGES_READ] += source.edges[batch + 1] - source.edges[batch]
         state[MESSAGES_RETAINED] += kept
         if not is_discarded:
-            state[WITHOUT_KEY] += counts[batch, 2]
+            state[WITHOUT_KEY] += judged.counts[batch, 2]
     return stop, to, ALL_WRITTEN
