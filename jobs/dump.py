@@ -277,7 +277,7 @@ def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:
 
     for path in paths:
         try:
-            yield from find_files(path)
+            yield from find_files(path, report.unreadable)
         except OSError as error:
             report.unreadable(error.filename or path, error.strerror or str(error))
 

@@ -10,7 +10,7 @@ names and small files of a log dir mean together, evidence/inventory.py tells.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -135,13 +135,23 @@ class FoundFile(NamedTuple):
         return self.directory.partition
 
 
-def find_files(path: str | os.PathLike[str]) -> Iterator[FoundFile]:
-    """A file itself, or every file of a directory and of those inside. Raises OSError."""
+def _raise(path: str, problem: str) -> None:
+    raise OSError(f"{path}: {problem}")
+
+
+def find_files(
+    path: str | os.PathLike[str], on_problem: Callable[[str, str], None] = _raise
+) -> Iterator[FoundFile]:
+    """A file itself, or every file of a directory and of those inside.
+
+    Raises OSError if `path` is not there. `on_problem` is told what inside cannot be looked at, a
+    path and why, and then the rest follows.
+    """
     text = os.fspath(path)
     if not Path(text).is_dir():
         yield found_file(text)
         return
-    yield from _walk(text, seen=set())
+    yield from _walk(entry_of(text), set(), on_problem)
 
 
 def found_file(path: str) -> FoundFile:
@@ -150,24 +160,28 @@ def found_file(path: str) -> FoundFile:
     return FoundFile(path, parse_file_name(Path(path).name), directory, status.st_size)
 
 
-def _walk(directory: str, seen: set[tuple[int, int]]) -> Iterator[FoundFile]:
-    status = Path(directory).stat()
-    if (status.st_dev, status.st_ino) in seen:  # a link back to where we came from
+def _walk(
+    directory: Entry, seen: set[tuple[int, int]], on_problem: Callable[[str, str], None]
+) -> Iterator[FoundFile]:
+    if directory.identity in seen:  # a link back to where we came from
         return
-    seen.add((status.st_dev, status.st_ino))
-    files: list[str] = []
-    directories: list[str] = []
-    for path in Path(directory).iterdir():
-        joined = os.path.join(directory, path.name)  # noqa: PTH118  # keeps a leading `./`
-        (directories if path.is_dir() else files).append(joined)
-    found = [found_file(path) for path in files if not _is_dangling(path)]
-    yield from sorted(found, key=_file_order)
+    seen.add(directory.identity)
+    listing = list_directory(directory.path)
+    if listing.problem is not None:
+        on_problem(directory.path, listing.problem)
+    name = parse_directory_name(Path(directory.path).absolute().name)
+    files: list[FoundFile] = []
+    directories: list[Entry] = []
+    for entry in listing.entries:
+        if entry.kind is EntryKind.DIRECTORY:
+            directories.append(entry)
+        elif entry.kind in (EntryKind.FILE, EntryKind.OTHER):
+            files.append(FoundFile(entry.path, parse_file_name(entry.name), name, entry.size))
+        else:
+            on_problem(entry.path, entry.problem)
+    yield from sorted(files, key=_file_order)
     for each in sorted(directories, key=_directory_order):
-        yield from _walk(each, seen)
-
-
-def _is_dangling(path: str) -> bool:
-    return not Path(path).exists()
+        yield from _walk(each, seen, on_problem)
 
 
 def _file_order(file: FoundFile) -> tuple[int, int, int, int, str]:
@@ -177,8 +191,8 @@ def _file_order(file: FoundFile) -> tuple[int, int, int, int, str]:
     return (1, file.name.offset or 0, _KIND_ORDER[kind], _STATE_ORDER[state], file.path)
 
 
-def _directory_order(path: str) -> tuple[int, str, int, str]:
-    name = parse_directory_name(Path(path).name)
+def _directory_order(directory: Entry) -> tuple[int, str, int, str]:
+    name = parse_directory_name(directory.name)
     if name.kind is DirectoryKind.UNKNOWN or name.partition is None:
-        return (1, "", 0, path)
-    return (0, name.topic, name.partition, path)
+        return (1, "", 0, directory.path)
+    return (0, name.topic, name.partition, directory.path)

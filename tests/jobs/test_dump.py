@@ -17,7 +17,7 @@ from kafka_format.record import SimpleRecord
 from kafka_log.directory import FoundFile
 from kafka_log.names import parse_directory_name, parse_file_name
 from tests.kafka_log.dump.comparison import run
-from tests.unreadable import unreadable
+from tests.unreadable import open_the_way, unreadable
 
 ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "jobs.cli")
@@ -58,6 +58,29 @@ def test_what_may_not_be_read_ends_with_3(log: Path) -> None:
         dumped = run(log)
     assert dumped.code == 3
     assert "Permission denied" in dumped.stderr
+
+
+def test_a_link_to_nothing_ends_with_3_and_the_rest_is_dumped(log: Path) -> None:
+    link = log.with_suffix(".index")
+    link.symlink_to(log.with_name("gone"))
+    dumped = run(log.parent)
+    assert dumped.code == 3
+    assert f"Dumping {log}" in dumped.stdout
+    assert dumped.stderr == f"{link}: cannot be read: a link to nothing\n"
+
+
+def test_a_directory_that_may_not_be_listed_does_not_hide_the_next(
+    log: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    closed = log.parent.with_name("first-0")
+    closed.mkdir()
+    run(log.parent)
+    open_the_way(tmp_path_factory.getbasetemp(), log.parent)
+    with unreadable(closed):
+        dumped = run(closed.parent)
+    assert dumped.code == 3
+    assert f"Dumping {log}" in dumped.stdout
+    assert dumped.stderr == f"{closed}: cannot be read: Permission denied\n"
 
 
 @pytest.mark.parametrize(

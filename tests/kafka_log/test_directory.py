@@ -7,6 +7,7 @@ import pytest
 
 from kafka_log.directory import find_files
 from kafka_log.names import FileKind
+from tests.unreadable import open_the_way, unreadable
 
 
 def touch(root: Path, *names: str) -> None:
@@ -57,8 +58,35 @@ def test_paths_stay_as_they_were_given(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_link_that_leads_back_is_followed_once(tmp_path: Path) -> None:
     touch(tmp_path, "t-0/00000000000000000000.log")
     (tmp_path / "t-0" / "back").symlink_to(tmp_path)
-    (tmp_path / "t-0" / "nowhere").symlink_to(tmp_path / "gone")
     assert len([*find_files(tmp_path)]) == 1
+
+
+def test_what_cannot_be_looked_at_is_told_and_the_rest_follows(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    touch(tmp_path, "a-0/00000000000000000000.log", "b-0/00000000000000000000.log", "c-0/x")
+    nowhere, round_and_round = tmp_path / "a-0" / "nowhere", tmp_path / "a-0" / "round"
+    nowhere.symlink_to(tmp_path / "gone")
+    round_and_round.symlink_to(round_and_round)
+    problems = []
+    open_the_way(tmp_path_factory.getbasetemp(), tmp_path)
+    with unreadable(tmp_path / "b-0"):
+        found = [*find_files(tmp_path, lambda *problem: problems.append(problem))]
+    assert [os.path.relpath(file.path, tmp_path) for file in found] == [
+        "a-0/00000000000000000000.log",
+        "c-0/x",
+    ]
+    assert problems == [
+        (str(nowhere), "a link to nothing"),
+        (str(round_and_round), "Too many levels of symbolic links"),
+        (str(tmp_path / "b-0"), "Permission denied"),
+    ]
+
+
+def test_a_problem_that_nobody_is_told_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    with pytest.raises(OSError, match="nowhere: a link to nothing"):
+        next(find_files(tmp_path))
 
 
 def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
