@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from jobs.rewriting import Done, Found, Row
     from kafka_log.cleaner.manager import BrokerSettings
+    from kafka_log.cleaner.passes import Wanted
     from kafka_log.settings import Settings
     from pipelines.compaction import CompactPartition
     from pipelines.partition_tasks import PartitionTask
@@ -35,7 +36,7 @@ exit codes: 0 done (whether anything was cleaned or not), 1 damaged batches were
 (--skip-damaged), or a checkpoint is malformed, 2 usage, 3 something could not be read, cleaned or
 written. All fields: docs/jobs/compact.md
 """
-_UNTIL_CLEAN = "until-clean"
+_UNTIL_CLEAN, _UNTIL_UNCHANGED = "until-clean", "until-unchanged"
 _MIB = 1024 * 1024
 _PARALLEL_ABOVE = 4096 * _MIB
 _TASK_MEMORY = 512 * _MIB
@@ -71,7 +72,8 @@ def _add_cleaning(parser: options.Parser) -> None:
         "--first-dirty",
         type=options.offset,
         metavar="OFFSET",
-        help="where the dirty part begins; default: cleaner-offset-checkpoint",
+        help="where the dirty part begins, for every pass; default: cleaner-offset-checkpoint, then"
+        " where the pass before ended",
     )
     group.add_argument(
         "--high-watermark",
@@ -83,8 +85,9 @@ def _add_cleaning(parser: options.Parser) -> None:
         "--passes",
         type=_passes,
         default=1,
-        metavar=f"N|{_UNTIL_CLEAN}",
-        help="rounds of the cleaner; one ends where its map is full; default: 1",
+        metavar=f"N|{_UNTIL_CLEAN}|{_UNTIL_UNCHANGED}",
+        help="rounds of the cleaner, each ends where its map is full; or until nothing is dirty; or"
+        " from the same offset until one changes no file; default: 1",
     )
     group.add_argument(
         "--when-due", action="store_true", help="only what a broker would clean at this time"
@@ -133,10 +136,15 @@ def _add_cleaning(parser: options.Parser) -> None:
     )
 
 
-def _passes(text: str) -> int | None:
+def _passes(text: str) -> Wanted:
+    from kafka_log.cleaner.passes import UNTIL_CLEAN, UNTIL_UNCHANGED
+
     if text == _UNTIL_CLEAN:
-        return None
-    return options.natural(text, f"1 or more, or `{_UNTIL_CLEAN}`", least=1)
+        return UNTIL_CLEAN
+    if text == _UNTIL_UNCHANGED:
+        return UNTIL_UNCHANGED
+    expected = f"1 or more, `{_UNTIL_CLEAN}` or `{_UNTIL_UNCHANGED}`"
+    return options.natural(text, expected, least=1)
 
 
 def _cores(text: str) -> int:
@@ -316,8 +324,10 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
     if not row["is_clean"] and row["rounds"]:
         hints.append(
             f"the map was full: still dirty from {row['new_cleaner_checkpoint']} on"
-            f" (--passes {_UNTIL_CLEAN})"
+            f" (--passes {_UNTIL_CLEAN}, or a larger --dedupe-buffer-size)"
         )
+    if row["is_settled"] is False:
+        hints.append(f"{row['rounds']} passes, and the last of them still changed something")
     if row["note"]:
         hints.append(row["note"])
     return hints

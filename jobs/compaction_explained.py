@@ -78,7 +78,7 @@ def key_of(text: str) -> bytes:
 
 def check(arguments: argparse.Namespace) -> None:
     """Refuse what contradicts itself. Nothing is looked at."""
-    from pipelines.compaction import UNTIL_CLEAN
+    from kafka_log.cleaner.passes import UNTIL_CLEAN
 
     asked = [
         name
@@ -284,7 +284,7 @@ def _tasks(
 ) -> Iterator[ScenarioTask]:
     """The partitions as `compact` would find them with these settings added."""
     from jobs import compact
-    from pipelines.compaction import UNTIL_CLEAN
+    from kafka_log.cleaner.passes import UNTIL_CLEAN
     from pipelines.what_if import ScenarioTask
 
     changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})

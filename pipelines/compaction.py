@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.manager import Compaction, Outlook, Round
+    from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.report import Removals
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-UNTIL_CLEAN = None
-"""As the number of passes."""
 _NOTES = {
     DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
     DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
@@ -76,10 +75,10 @@ class CompactPartition:
     """A function over tasks that can go to another process, with what is the same for all."""
 
     settings: BrokerSettings = BrokerSettings()  # noqa: RUF009  # a frozen value
-    passes: int | None = 1
-    """How many rounds at most; UNTIL_CLEAN: for as long as anything is dirty."""
+    passes: Wanted = 1
+    """How many rounds at most, or until when."""
     first_dirty_offset: int | None = None
-    """In place of the checkpoint's."""
+    """In place of the checkpoint's, for every round."""
     only_when_due: bool = False
     skip_damaged: bool = False
     cores: int = 1
@@ -451,6 +450,7 @@ def _partition_row(
             "split_segments": done.split_segments,
             "new_cleaner_checkpoint": done.checkpoint,
             "is_clean": done.is_clean,
+            "is_settled": done.is_settled,
             "bytes_before": size,
             "bytes_after": log.size,
             "segments_before": segments,

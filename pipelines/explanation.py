@@ -67,10 +67,11 @@ def explain_partition(
     with compact.sound_log(task) as (log, found):
         done = explain(
             log,
-            compact.checkpoint_of(task),
+            task.cleaner_checkpoint,
             sink,
             make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
             now_ms=task.now_ms,
+            first_dirty_offset=compact.first_dirty_offset,
             rounds=compact.passes,
             only_when_due=compact.only_when_due,
         )

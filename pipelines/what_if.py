@@ -14,12 +14,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from kafka_log.cleaner.passes import UNTIL_CLEAN
 from kafka_log.cleaner.what_if import not_compacted, what_if
 from kafka_log.clock import FixedClock
 from kafka_log.errors import LogError
 from kafka_log.evidence.scan import scan
 from kafka_log.settings import read_settings
-from pipelines.compaction import UNTIL_CLEAN, CompactPartition, why_left_alone
+from pipelines.compaction import CompactPartition, why_left_alone
 from pipelines.engine import Failure, run
 from pipelines.partition_tasks import partition_tasks
 from pipelines.tables.compaction import broker_settings

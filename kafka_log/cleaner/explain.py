@@ -28,6 +28,7 @@ from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
 from kafka_format.record import wrap_int64
 from kafka_log.cleaner.cleanable import first_young_segment, select
+from kafka_log.cleaner.passes import Passes
 from kafka_log.cleaner.rules import RULES, Rule
 from kafka_log.cleaner.verdict import BatchRetention
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from kafka_format.record import Record
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+    from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.verdict import BatchVerdict
     from kafka_log.cleaner.witness import Witness
@@ -512,21 +514,23 @@ def explain(
     *,
     make_cleaner: Callable[[Witness], Cleaner],
     now_ms: int,
-    rounds: int | None = 1,
+    first_dirty_offset: int | None = None,
+    rounds: Wanted = 1,
     only_when_due: bool = False,
 ) -> list[Cleaned]:
     """Clean a log and tell why. On an overlay nothing is written: it is a dry run that talks.
 
-    As many rounds as asked for (None: all that it takes), while something is dirty, however little
-    (unless `only_when_due`); what each of them read and wrote. The last one ends with rows for all
-    that it did not come to.
+    As many rounds as asked for (passes.py), while something is dirty, however little (unless
+    `only_when_due`); what each of them read and wrote. The last one ends with rows for all that it
+    did not come to.
     """
     explainer = Explainer(sink)
     cleaner = make_cleaner(explainer)
     done: list[Cleaned] = []
     end_offset, unjudged = 0, Rule.NOT_DIRTY
+    going = Passes(rounds, log.files, last_clean_offset, first_dirty_offset)
     while True:
-        chosen = select(log, last_clean_offset, now_ms)
+        chosen = select(log, going.start, now_ms)
         is_dirty = chosen.first_dirty_offset < chosen.first_uncleanable_offset
         if is_dirty and only_when_due and not chosen.is_eligible:
             is_dirty, unjudged = False, Rule.NOT_DUE
@@ -537,9 +541,10 @@ def explain(
             break
         done.append(cleaner.do_clean(chosen))
         explainer.finish()
-        last_clean_offset = end_offset = done[-1].next_dirty_offset
+        end_offset = done[-1].next_dirty_offset
+        going.done(end_offset)
         unjudged = Rule.NOT_REACHED
-        if len(done) == rounds:
+        if going.is_over:
             break  # before the log is looked at: a dry run does not keep what a round wrote
     for segment in log.log_segments:
         if segment.base_offset >= end_offset:

@@ -2,7 +2,7 @@
 
     1  first dirty offset: the checkpoint's; one outside of the log begins at the log start again
     2  due? dirtier than min.cleanable.dirty.ratio, or dirty for longer than max.compaction.lag.ms
-    3  a round of the cleaner, or several: a full map leaves something for the next one
+    3  a round of the cleaner, or several (passes.py): a full map leaves something for the next one
     4  retention, after each: below the log start, and with `compact,delete` by size and time
     5  what belongs into cleaner-offset-checkpoint
 
@@ -29,6 +29,7 @@ from kafka_log.cleaner.cleaner import (
 )
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, Keys
+from kafka_log.cleaner.passes import Passes
 from kafka_log.cleaner.report import Removals, Removed
 from kafka_log.errors import LogError
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
@@ -96,7 +98,8 @@ class BrokerSettings:
             raise TooSmallMapError(
                 f"{memory} bytes for the offset map: found no room for a key of {BYTES_PER_ENTRY}"
                 f" bytes at a load factor of {self.load_factor:g}, expected more"
-                " (log.cleaner.dedupe.buffer.size)"
+                f" ({self.dedupe_buffer_size} bytes by log.cleaner.dedupe.buffer.size, shared by"
+                f" {self.threads} of log.cleaner.threads)"
             )
         if self.io_buffer_size // self.threads // 2 < 1:
             raise TooSmallMapError(
@@ -149,6 +152,8 @@ class Compaction:
     """By retention."""
     split_segments: int = 0
     """Rounds that were given up because a segment had to be split first."""
+    is_settled: bool | None = None
+    """Whether the last round left every file as it was; None if passes did not go by that."""
 
     @property
     def is_clean(self) -> bool:
@@ -166,32 +171,37 @@ def compact_log(
     clock: Clock,
     *,
     first_dirty_offset: int | None = None,
-    passes: int | None = 1,
+    passes: Wanted = 1,
     only_when_due: bool = False,
     witness: Witness | None = None,
     after_round: Callable[[], object] | None = None,
     make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
 ) -> Compaction:
-    """So many rounds at most (None: until nothing is dirty), each followed by retention.
+    """As many rounds as are wanted at most, while anything is dirty, each followed by retention.
 
-    `first_dirty_offset` stands in for the checkpoint. Raises LogError or FormatError where Kafka
-    would mark the partition as uncleanable; rounds before that one were done.
+    `first_dirty_offset` stands in for the checkpoint, before each of them. Raises LogError or
+    FormatError where Kafka would mark the partition as uncleanable; rounds before that one were
+    done.
     """
     removals = Removals(witness)
     cleaner = (make_cleaner or settings.cleaner)(log.config, clock, removals)
     removals.latest_of_key = cleaner.offset_map.get
-    position = checkpoint if first_dirty_offset is None else first_dirty_offset
-    done = Compaction(outlook=outlook(log, position, clock()), checkpoint=checkpoint)
+    going = Passes(passes, log.files, checkpoint, first_dirty_offset)
+    done = Compaction(outlook=outlook(log, going.start, clock()), checkpoint=checkpoint)
     while True:
-        offsets = cleanable_offsets(log, position, clock())
+        offsets = cleanable_offsets(log, going.start, clock())
         if offsets.force_update_checkpoint:
-            done.checkpoint = position = offsets.first_dirty_offset  # even if nothing follows
-        if passes is not None and len(done.rounds) >= passes:
+            going.start = offsets.first_dirty_offset
+            if not (done.rounds and going.is_repeated):  # by then it is another one's
+                done.checkpoint = going.start  # even if nothing follows
+        if going.is_over:
             break  # before the log is looked at: a dry run does not keep what a round wrote
-        seen = outlook(log, position, clock())
+        seen = outlook(log, going.start, clock())
         if not seen.cleanable_bytes or (only_when_due and not seen.is_due):
+            going.rest()
             break
-        chosen = select(log, position, clock())
+        chosen = select(log, going.start, clock())
+        cleaned = None
         try:
             cleaned = cleaner.do_clean(chosen)
         except LogCleaningAbortedError:
@@ -206,10 +216,13 @@ def compact_log(
                     removed=removals.take(),
                 )
             )
-            done.checkpoint = position = cleaned.next_dirty_offset
+            done.checkpoint = cleaned.next_dirty_offset
         done.deleted_segments += log.delete_old_segments()
         if after_round is not None:
             after_round()
+        if cleaned is not None:
+            going.done(cleaned.next_dirty_offset)
+    done.is_settled = going.is_settled
     if not done.rounds:  # a cleaner thread that finds nothing to clean still deletes
         done.deleted_segments += log.delete_old_segments()
     return done

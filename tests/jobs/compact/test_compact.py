@@ -311,7 +311,7 @@ def test_one_pass_ends_where_the_map_is_full_and_says_so(capsys, log_dir):
     code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--set=log.cleaner.threads=2",
                        "--set=log.cleaner.dedupe.buffer.size=144")  # fmt: skip
     assert code == CLEAN
-    assert "the map was full: still dirty from 2 on (--passes until-clean)" in err
+    assert "the map was full: still dirty from 2 on (--passes until-clean, or" in err
 
 
 @pytest.mark.parametrize("told", [[], ["--explain-key", "key-0"]])

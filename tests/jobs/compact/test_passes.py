@@ -1,0 +1,176 @@
+"""Passes from the same offset: the life of tombstones and markers, held against Kafka's Cleaner."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobs.options import CLEAN, USAGE
+from tests import golden
+from tests.jobs.compact.compacting import BEGIN, COMPACT, NOW, of_kind, one, rows, run
+from tests.jobs.trees import tree
+from tests.kafka_log.cleaner.cleaning import draw_plan
+from tests.kafka_log.driver import files_of
+from tests.pipelines.test_parallel_compaction import untimed
+
+SOURCES = [3, 5, 6, 27, 53]  # seeds: tombstones and markers that go late, of magic 2, 0, 1, 2
+SOURCES += [("clean-3.9.1", "transactions-0"), ("cleaner-4.3.1", "compacted.tombstones-0")]
+MOST = 8
+
+
+class Source:
+    """A log dir with one partition, and how Kafka's Cleaner and ours are to clean it."""
+
+    def __init__(self, oracle, folder, which):
+        self.oracle, self.folder = oracle, folder
+        self.log_dir = folder / "data"
+        if isinstance(which, int):
+            plan = draw_plan(which)
+            self.partition = self.log_dir / "orders-0"
+            self.now = BEGIN + plan.batches * 1000
+            end = oracle.build_log(self.partition, plan).state["log_end_offset"]
+            settings = plan.settings()
+        else:
+            pack, name = which
+            (found,) = (each / name for each in golden.log_dirs(golden.shared(pack))
+                        if (each / name).exists())  # fmt: skip
+            self.partition = Path(shutil.copytree(found, self.log_dir / name))
+            self.now, end = NOW, 10_000
+            settings = {"segment.index.bytes": 65536, "index.interval.bytes": 4096}
+            settings["segment.bytes"] = 3000
+        self.end = end
+        # Horizons have come as soon as they are set, so that one clock is enough.
+        self.settings = settings | {"cleanup.policy": "compact", "delete.retention.ms": 0}
+        self.settings |= {"min.cleanable.dirty.ratio": 0, "segment.ms": 2**63 - 1}
+        (self.log_dir / ".kafka_cleanshutdown").write_bytes(b"")
+        topic = self.partition.name.rpartition("-")[0]
+        text = f"0\n1\n{topic} 0 {end}\n"
+        (self.log_dir / "recovery-point-offset-checkpoint").write_text(text)
+
+    def by_kafka(self, passes):
+        """Its files and answers after so many passes, all from offset 0."""
+        target = self.folder / f"kafka-{passes}" / self.partition.name
+        target.parent.mkdir()
+        (answer,) = self.oracle.call(
+            "clean_logs",
+            runs=[
+                {
+                    "path": target,
+                    "copy_from": self.partition,
+                    "config": self.settings,
+                    "time": self.now,
+                    "clean_shutdown": True,
+                    "recovery_point": self.end,
+                    "close": "clean",
+                    "passes": [{"time": self.now, "checkpoint": 0}] * passes,
+                }
+            ],
+            timeout=120,
+        )
+        return files(target), answer["passes"]
+
+    def by_ours(self, capsys, passes, *more, log_dir=None):
+        settings = dict(self.settings)
+        settings["internal.segment.bytes"] = settings.pop("segment.bytes")
+        given = [f"--set={name}={value}" for name, value in settings.items()]
+        given += ["--now", self.now, "--dedupe-buffer-size", 1 << 20, "--first-dirty", 0]
+        return rows(capsys, log_dir or self.log_dir, *given, "--passes", passes, *more)
+
+
+def files(partition):
+    return {name: told for name, told in files_of(partition).items() if ".deleted" not in name}
+
+
+@pytest.fixture(params=SOURCES, ids=str)
+def source(oracle, tmp_path, request):
+    return Source(oracle, tmp_path, request.param)
+
+
+def test_three_passes_from_the_beginning_leave_what_three_of_kafka_leave(source, capsys):
+    theirs, passes = source.by_kafka(3)
+    before = tree(source.log_dir)
+    dry = source.by_ours(capsys, 3)
+    assert tree(source.log_dir) == before
+    rounds = of_kind(dry, "round")
+    assert [row["first_dirty_offset"] for row in rounds] == [
+        each["first_dirty_offset"] for each in passes
+    ]
+    for row, each in zip(rounds, passes, strict=True):
+        assert {name: row[name] for name in each["stats"]} == each["stats"]
+    out = source.folder / "out"
+    assert untimed(source.by_ours(capsys, 3, "--output", out)) == untimed(dry)
+    assert files(out / source.partition.name) == theirs
+    written = source.by_ours(capsys, 3, "--in-place")
+    assert untimed(written) == untimed(dry)
+    assert files(source.partition) == theirs
+    end = passes[-1]["next_dirty_offset"]
+    assert one(written)["new_cleaner_checkpoint"] == end
+
+
+def test_passes_end_when_one_of_kafka_would_change_nothing_more(source, capsys):
+    by_kafka = [source.by_kafka(passes)[0] for passes in range(MOST)]
+    expected = next(number for number in range(1, MOST) if by_kafka[number] == by_kafka[number - 1])
+    told = [source.by_ours(capsys, "until-unchanged")]
+    out = source.folder / "out"
+    told.append(source.by_ours(capsys, "until-unchanged", "--output", out))
+    assert files(out / source.partition.name) == by_kafka[-1]
+    assert expected > 2 or source.partition.name != "orders-0"  # seeds have much to prove
+    told.append(source.by_ours(capsys, "until-unchanged", "--in-place"))
+    assert files(source.partition) == by_kafka[-1]
+    for each in told:
+        assert (one(each)["rounds"], one(each)["is_settled"]) == (expected, True)
+        assert untimed(each) == untimed(told[0])
+
+
+# ------------------------------------------------------------------------------------- the words
+
+
+def test_without_an_offset_passes_begin_at_the_checkpoint_each_time(capsys, log_dir):
+    (log_dir / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 4\n")
+    found = rows(capsys, log_dir, COMPACT, "--now", NOW, "--passes", "until-unchanged")
+    starts = [row["first_dirty_offset"] for row in of_kind(found, "round")]
+    assert starts == [4, 4]
+    assert one(found)["is_settled"]
+
+
+def test_until_clean_goes_on_where_a_round_ended_even_if_told_where_to_begin(capsys, log_dir):
+    found = rows(
+        capsys, log_dir, COMPACT, "--now", NOW, "--first-dirty", 0, "--dedupe-buffer-size", 72,
+        "--passes", "until-clean",
+    )  # fmt: skip
+    rounds = of_kind(found, "round")
+    starts = [row["first_dirty_offset"] for row in rounds]
+    assert starts[1:] == [row["next_dirty_offset"] for row in rounds[:-1]]
+    assert (one(found)["is_clean"], one(found)["is_settled"]) == (True, None)
+
+
+def test_passes_that_never_settle_end_and_say_so(capsys, log_dir, monkeypatch):
+    monkeypatch.setattr("kafka_log.cleaner.passes.MOST_PASSES", 1)
+    words = [log_dir, COMPACT, "--now", NOW, "--passes", "until-unchanged"]
+    code, _, err = run(capsys, *words)
+    assert code == CLEAN
+    assert "1 passes, and the last of them still changed something" in err
+    assert one(rows(capsys, *words))["is_settled"] is False
+
+
+def test_a_map_that_is_full_each_time_is_told(capsys, log_dir):
+    words = [log_dir, COMPACT, "--now", NOW, "--dedupe-buffer-size", 72, "--first-dirty", 0]
+    _, _, err = run(capsys, *words, "--passes", "until-unchanged")
+    assert "the map was full: still dirty from 2 on" in err
+    assert "a larger --dedupe-buffer-size" in err
+
+
+@pytest.mark.parametrize("passes", [2, "until-unchanged"])
+def test_a_key_is_explained_pass_by_pass(capsys, log_dir, passes):
+    found = rows(
+        capsys, log_dir, COMPACT, "--now", NOW, "--first-dirty", 0, "--passes", passes,
+        "--explain-key", "key-1",
+    )  # fmt: skip
+    told = [(row["round"], row["offset"], row["verdict"]) for row in found]
+    assert told == [(1, 1, "removed"), (1, 4, "removed"), (1, 7, "kept"), (2, 7, "kept")]
+
+
+def test_words_that_are_no_number_of_passes_are_refused(capsys, log_dir):
+    code, _, err = run(capsys, log_dir, "--passes", "until-done")
+    assert code == USAGE
+    assert "1 or more, `until-clean` or `until-unchanged`" in err
