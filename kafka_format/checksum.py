@@ -11,10 +11,11 @@ import crc32c as _crc32c
 from kafka_format.primitives import Buffer
 
 
-def crc32c(buffer: Buffer) -> int:
-    checksum: int = _crc32c.crc32c(buffer)
+def crc32c(buffer: Buffer, before: int = 0) -> int:
+    """`before` is that of the bytes in front of these, if there are any."""
+    checksum: int = _crc32c.crc32c(buffer, before)
     return checksum
 
 
-def crc32(buffer: Buffer) -> int:
-    return zlib.crc32(buffer)
+def crc32(buffer: Buffer, before: int = 0) -> int:
+    return zlib.crc32(buffer, before)

@@ -1,63 +1,233 @@
 """Behind damage: where the next batch begins.
 
 Nothing in a `.log` marks where a batch begins, so every byte is asked whether a header could stand
-there, and the checksum decides. What is found is a batch for certain, by its checksum; that it is
-one of this log, and not one that somebody stored in a value, is not.
+there, the whole header must be one that Kafka writes, and then the checksum decides. What is found
+is a batch for certain, by its checksum; that it is one of this log, and not one that somebody
+stored in a value, is not (unless its offset cannot be).
+
+Random bytes hold about one such header in hundreds of megabytes, so a checksum is hardly ever
+computed in vain. Bytes made to look like headers could make each of them cost the rest of the
+file: there is a most that may be read, of which a search that is given up tells.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from kafka_format.log_file import LogFile
+from kafka_format.checksum import crc32, crc32c
+from kafka_format.compression import Codec
+from kafka_format.errors import CorruptError, Location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CHUNK = 1024 * 1024
-_PREFIX = 17  # up to the magic, in every format
+    import numpy.typing as npt
+
+    Bools = npt.NDArray[np.bool_]
+    Bytes = npt.NDArray[np.uint8]
+    Headers = npt.NDArray[np.void]
+
+_CHUNK = 256 * 1024
 _LENGTH_END = 12
-_SMALLEST = np.array([14, 14, 49])  # bytes behind the length field, by magic
+_MAGIC_AT = 16
+_MODERN = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("partition_leader_epoch", ">i4"),
+        ("magic", "i1"),
+        ("crc", ">u4"),
+        ("attributes", ">u2"),
+        ("last_offset_delta", ">i4"),
+        ("base_timestamp", ">i8"),
+        ("max_timestamp", ">i8"),
+        ("producer_id", ">i8"),
+        ("producer_epoch", ">i2"),
+        ("base_sequence", ">i4"),
+        ("record_count", ">i4"),
+    ]
+)
+_MAGIC_1 = np.dtype(
+    [
+        ("base_offset", ">i8"),
+        ("length", ">i4"),
+        ("crc", ">u4"),
+        ("magic", "i1"),
+        ("attributes", "u1"),
+        ("timestamp", ">i8"),
+        ("key_length", ">i4"),
+    ]
+)
+_MAGIC_0 = np.dtype(
+    [(name, _MAGIC_1[name]) for name in _MAGIC_1.names or () if name != "timestamp"]
+)
+_WIDEST = _MODERN.itemsize
+_SMALLEST = np.array([14, 22, 49])  # bytes behind the length field, by magic
+_CRC = struct.Struct(">I")
+_CRC_AT = (12, 12, 17)
+"""By magic: where the checksum stands; it covers what follows it."""
+_UNUSED = 0xFF80, 0xF0, 0xF8
+"""Attributes that no version of Kafka sets: of magic 2, 1 and 0."""
+_CODEC = 0x07
+_OFFSETS = 2**31
+"""So far from its name, a segment's offsets reach."""
 _MOST_READ = 16
 """So many times the bytes looked through may be read to check what looks like a header."""
+_LEAST_COST = 4096
+"""A short batch costs a seek and a few calls, too."""
 
 
-def find_batch(source: BinaryIO, start: int, end: int | None = None) -> int | None:
-    """The first position from `start` on at which a batch begins and its checksum is right."""
-    size = source.seek(0, io.SEEK_END)
-    limit = size if end is None else min(end, size)
-    budget = _MOST_READ * max(_CHUNK, limit - start)
-    for position, length in _candidates(source, start, limit):
-        budget -= length
-        if budget < 0:  # bytes made to look like headers: no time is lost on them
+class BatchSearch:
+    """Through the bytes [start, end) of one file, from damage to damage."""
+
+    def __init__(
+        self,
+        source: BinaryIO,
+        start: int = 0,
+        end: int | None = None,
+        *,
+        base_offset: int | None = None,
+    ) -> None:
+        """`base_offset` is the segment's, if it is one: no batch of it has an offset far off."""
+        size = source.seek(0, io.SEEK_END)
+        self._source = source
+        self._limit = size if end is None else min(end, size)
+        self._base_offset = base_offset
+        self._left = _MOST_READ * max(_CHUNK, self._limit - start)
+        self._given_up_at: int | None = None
+
+    def find(self, start: int) -> int | None:
+        """The first position from `start` on at which a batch begins, its checksum right."""
+        if self._given_up_at is not None:
             return None
-        if is_batch(source, position, position + length):
-            return position
-    return None
+        for position, end in self._candidates(start):
+            if self._left < 0:
+                self._given_up_at = position
+                return None
+            self._left -= _LEAST_COST
+            if self.is_sound(position, end):
+                return position
+        return None
+
+    def unread(self, path: str) -> CorruptError | None:
+        """What to tell of bytes that were not searched, if that was given up."""
+        if self._given_up_at is None:
+            return None
+        found = f"{self._limit - self._given_up_at} bytes not searched: too many look like headers"
+        return CorruptError(Location(path, self._given_up_at), found, "a batch")
+
+    def _candidates(self, start: int) -> Iterator[tuple[int, int]]:
+        """Positions at which a header of ours could stand, and where its batch would end."""
+        for position in range(start, self._limit, _CHUNK):
+            data = _read(self._source, position, min(_CHUNK + _WIDEST, self._limit - position))
+            padded = np.frombuffer(data + bytes(_WIDEST), np.uint8)
+            places = _places(padded, min(_CHUNK, len(data)))
+            rows = np.lib.stride_tricks.sliding_window_view(padded, _WIDEST)[places]
+            fits = self._fits(rows, self._limit - position - places)
+            lengths = rows[fits, 8:_LENGTH_END].copy().view(">i4")[:, 0].tolist()
+            for place, length in zip(places[fits].tolist(), lengths, strict=True):
+                yield position + place, position + place + _LENGTH_END + length
+
+    def _fits(self, rows: Bytes, left: npt.NDArray[np.int64]) -> Bools:
+        """Whether Kafka could have written each of these headers, with so many bytes left."""
+        header = _as(rows, _MODERN)
+        length, offset = header["length"].astype(np.int64), header["base_offset"]
+        fits: Bools = (length >= _SMALLEST[header["magic"]]) & (length <= left - _LENGTH_END)
+        if self._base_offset is not None:
+            fits &= (offset >= self._base_offset) & (offset - self._base_offset < _OFFSETS)
+        kinds = (_is_message(rows, 0), _is_message(rows, 1), _is_modern(header))
+        fits &= np.choose(header["magic"], kinds)
+        return fits
+
+    def is_sound(self, start: int, end: int) -> bool:
+        """Whether the checksum is right; of messages their lengths, too, which cost less."""
+        head = _read(self._source, start, min(_WIDEST, end - start))
+        magic = head[_MAGIC_AT] if len(head) > _MAGIC_AT else 0
+        if magic < 2 and not self._ends_with_its_value(head, magic, start, end):
+            return False
+        at = _CRC_AT[min(magic, 2)]
+        checksum, computed = crc32c if magic >= 2 else crc32, 0
+        for position in range(start + at + _CRC.size, end, _CHUNK):
+            data = _read(self._source, position, min(_CHUNK, end - position))
+            computed = checksum(data, computed)
+            self._left -= len(data)
+        return len(head) >= at + _CRC.size and _CRC.unpack_from(head, at)[0] == computed
+
+    def _ends_with_its_value(self, head: bytes, magic: int, start: int, end: int) -> bool:
+        kind = (_MAGIC_0, _MAGIC_1)[magic]
+        if len(head) < kind.itemsize:
+            return False
+        key_length = int(np.frombuffer(head, kind, 1)["key_length"][0])
+        value_at = start + kind.itemsize + max(key_length, 0)
+        value_length = int.from_bytes(_read(self._source, value_at, 4), "big", signed=True)
+        return value_length >= -1 and value_at + 4 + max(value_length, 0) == end
 
 
-def _candidates(source: BinaryIO, start: int, limit: int) -> Iterator[tuple[int, int]]:
-    position = start
-    while position + _PREFIX < limit:
-        source.seek(position)
-        data = np.frombuffer(source.read(min(_CHUNK, limit - position)), np.uint8)
-        if len(data) <= _PREFIX:
-            return
-        places = np.flatnonzero(data[_PREFIX - 1 :] <= 2)
-        magic = data[places + _PREFIX - 1]
-        length = np.zeros(len(places), np.int64)
-        for byte in range(8, _LENGTH_END):
-            length = length << 8 | data[places + byte]
-        fits = (length >= _SMALLEST[magic]) & (length <= limit - position - places - _LENGTH_END)
-        fits &= data[places] < 0x80  # no offset is negative
-        for place, size in zip(places[fits].tolist(), length[fits].tolist(), strict=True):
-            yield position + place, size + _LENGTH_END
-        position += len(data) - _PREFIX + 1
+def find_batch(
+    source: BinaryIO, start: int, end: int | None = None, *, base_offset: int | None = None
+) -> int | None:
+    """The first position from `start` on at which a batch begins and its checksum is right."""
+    return BatchSearch(source, start, end, base_offset=base_offset).find(start)
 
 
 def is_batch(source: BinaryIO, start: int, end: int) -> bool:
     """Whether a batch begins at `start`, ends by `end`, and its checksum is right."""
-    return any(batch.is_valid for batch in LogFile(source, start=start, end=end).batches())
+    prefix = _read(source, start, min(_MAGIC_AT + 1, max(0, end - start)))
+    if len(prefix) <= _MAGIC_AT or prefix[_MAGIC_AT] >= 0x80:
+        return False
+    length = int.from_bytes(prefix[8:_LENGTH_END], "big", signed=True)
+    smallest = int(_SMALLEST[min(prefix[_MAGIC_AT], 2)])
+    if not smallest <= length <= end - start - _LENGTH_END:
+        return False
+    return BatchSearch(source, start, end).is_sound(start, start + _LENGTH_END + length)
+
+
+def _read(source: BinaryIO, position: int, size: int) -> bytes:
+    """Fewer bytes only at the end of the file: one that is not buffered gives what it likes."""
+    source.seek(position)
+    data = source.read(size)
+    while len(data) < size and (more := source.read(size - len(data))):
+        data += more
+    return data
+
+
+def _places(data: Bytes, count: int) -> npt.NDArray[np.intp]:
+    """Of the first `count` bytes: those at which a header could begin, by its cheapest fields."""
+
+    def byte(at: int) -> Bytes:
+        return data[at : at + count]
+
+    has_length = (byte(8) | byte(9) | byte(10) | byte(11)) != 0  # zeros are passed over quickly
+    is_positive = (byte(0) | byte(8)) < 0x80  # neither an offset nor a length is negative
+    return np.flatnonzero((byte(_MAGIC_AT) <= 2) & has_length & is_positive)
+
+
+def _as(rows: Bytes, kind: np.dtype[np.void]) -> Headers:
+    """The first bytes of each row, by name."""
+    headers: Headers = np.ascontiguousarray(rows[:, : kind.itemsize]).view(kind)[:, 0]
+    return headers
+
+
+def _is_modern(header: Headers) -> Bools:
+    attributes, delta, count = (
+        header[name].astype(np.int64)
+        for name in ("attributes", "last_offset_delta", "record_count")
+    )
+    sound: Bools = (attributes & _UNUSED[0] == 0) & (attributes & _CODEC < len(Codec))
+    sound &= (delta >= 0) & (count >= 0) & (count <= delta + 1)  # compaction lowers the count alone
+    for name in ("producer_id", "producer_epoch", "base_sequence"):
+        sound &= header[name] >= -1
+    return sound
+
+
+def _is_message(rows: Bytes, magic: int) -> Bools:
+    header = _as(rows, (_MAGIC_0, _MAGIC_1)[magic])
+    attributes, key_length = header["attributes"], header["key_length"].astype(np.int64)
+    sound: Bools = (attributes & _UNUSED[2 - magic] == 0) & (attributes & _CODEC < Codec.ZSTD)
+    room = header["length"].astype(np.int64) - _SMALLEST[magic]
+    sound &= (key_length >= -1) & (key_length <= room)
+    return sound

@@ -36,7 +36,7 @@ from kafka_log.errors import LogError
 from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
 from kafka_log.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from kafka_log.producers.snapshots import read_snapshot
-from kafka_log.resync import find_batch, is_batch
+from kafka_log.resync import BatchSearch, is_batch
 
 if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
@@ -176,15 +176,18 @@ class _Replay:
     def read_segment(self, base_offset: int) -> None:
         name = str(segment_file_name(base_offset, FileKind.LOG))
         with opened(self._files, name) as file:
+            search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
             start: int | None = 0
             while start is not None:
-                start = self._read_from(start, file)
+                start = self._read_from(start, file, search)
+            if (unread := search.unread(file.path)) is not None:
+                self._problems.append(unread)
         index = str(segment_file_name(base_offset, FileKind.TRANSACTION_INDEX))
         if self._files.exists(index):
             data = self._files.read(index, limit=JAVA_MAX)
             self._indexed += iter_transaction_index(decode_transaction_index(data))
 
-    def _read_from(self, start: int, file: File) -> int | None:
+    def _read_from(self, start: int, file: File, search: BatchSearch) -> int | None:
         """Up to damage or the end; where to go on, if there is more."""
         walk, last = _walk(file, start), start
         try:
@@ -203,7 +206,7 @@ class _Replay:
         source = cast("BinaryIO", file.reader())
         # If the last batch is not sound, its length may be what led astray.
         lost = end.position if is_batch(source, last, end.position) else last
-        return find_batch(source, lost + 1)
+        return search.find(lost + 1)
 
     def _replay(self, batches: BatchColumns, file: File) -> None:
         self._end = max(self._end, int(batches.last_offset.max()) + 1)

@@ -7,16 +7,16 @@ they are preallocated. A file that the disk does not give us is damage as a whol
 
 from __future__ import annotations
 
+import io
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-import numpy as np
-
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError, Location
-from kafka_log.resync import find_batch
+from kafka_format.log_file import LogFile
+from kafka_log.resync import BatchSearch, is_batch
 from pipelines.storage import is_refused
 
 if TYPE_CHECKING:
@@ -97,26 +97,29 @@ def iter_records(
 ) -> Iterator[RecordColumns]:
     """Records of sound batches. `on_damage` is told the error, and an offset where one is known."""
     compiled = kernels_for(source.size_in_bytes)
+
+    def scan(file: BinaryIO, start: int, end: int) -> RecordScan:
+        return RecordScan(
+            file,
+            path=source.path,
+            start=start,
+            end=end,
+            verify=verify,
+            piece_rows=_PIECE_ROWS,
+            decompressed_limit=_MOST_DECOMPRESSED,
+            compiled=compiled,
+        )
+
     with _refusal_told(source, on_damage), storage.open(source.path) as file:
-        start: int | None = source.start
-        while start is not None:
-            scan = RecordScan(
-                file,
-                path=source.path,
-                start=start,
-                end=source.end,
-                verify=verify,
-                piece_rows=_PIECE_ROWS,
-                decompressed_limit=_MOST_DECOMPRESSED,
-                compiled=compiled,
-            )
-            suspect = None
-            for columns in scan:
-                suspect = _suspect(columns.batches, {each.batch for each in columns.damage})
+        walk = _Walk(file, source, on_damage)
+        for start, end in walk:
+            pieces = scan(file, start, end)
+            for columns in pieces:
+                walk.passed(columns.batches)
                 for batch, error in columns.damage:
                     on_damage(error, int(columns.batches.base_offset[batch]))
                 yield columns
-            start = _resume(file, scan.end, suspect, source.end, on_damage)
+            walk.ended(pieces.end)
 
 
 def iter_batches(
@@ -124,24 +127,71 @@ def iter_batches(
 ) -> Iterator[BatchColumns]:
     """Headers of all batches, with checksums if they are to be verified."""
     compiled = kernels_for(source.size_in_bytes)
+
+    def scan(file: BinaryIO, start: int, end: int) -> BatchScan | HeaderWalk:
+        kind = BatchScan if verify else HeaderWalk
+        return kind(file, path=source.path, start=start, end=end, compiled=compiled)
+
     with _refusal_told(source, on_damage), storage.open(source.path) as file:
-        start: int | None = source.start
-        while start is not None:
-            scan: BatchScan | HeaderWalk
-            if verify:
-                scan = BatchScan(
-                    file, path=source.path, start=start, end=source.end, compiled=compiled
-                )
-            else:
-                scan = HeaderWalk(
-                    file, path=source.path, start=start, end=source.end, compiled=compiled
-                )
-            suspect = None
-            for batches in scan:
-                invalid = np.flatnonzero(~batches.is_valid).tolist() if verify else ()
-                suspect = _suspect(batches, set(invalid))
+        walk = _Walk(file, source, on_damage)
+        for start, end in walk:
+            pieces = scan(file, start, end)
+            for batches in pieces:
+                walk.passed(batches)
                 yield batches
-            start = _resume(file, scan.end, suspect, source.end, on_damage)
+            walk.ended(pieces.end)
+
+
+class _Walk:
+    """Which parts of a range are to be scanned, one after the other, as each scan ends.
+
+    What is told of damage does not depend on where ranges are cut: a length that leads out of the
+    range, and zeros up to its end, are judged by the whole file.
+    """
+
+    def __init__(self, file: BinaryIO, source: LogRange, on_damage: OnDamage) -> None:
+        self._file = file
+        self._path, self._limit = source.path, source.end
+        self._is_cut = source.end < file.seek(0, io.SEEK_END)
+        self._on_damage = on_damage
+        self._search = BatchSearch(file, source.start, source.end, base_offset=source.segment)
+        self._next: tuple[int, int] | None = (source.start, source.end)
+        self._last: int | None = None
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        while self._next is not None:
+            part, self._next, self._last = self._next, None, None
+            yield part
+        if (unread := self._search.unread(self._path)) is not None:
+            self._on_damage(unread, None)
+
+    def passed(self, batches: BatchColumns) -> None:
+        if len(batches):
+            self._last = int(batches.position[-1])
+
+    def ended(self, end: SegmentEnd | None) -> None:
+        """How the scan of the last part did."""
+        if end is None or (end.error is None and end.position <= self._limit):
+            return
+        if self._is_cut:
+            log = LogFile(self._file, path=self._path, start=end.position)
+            batch = next(log.batches(), None)
+            if batch is not None:
+                if end.position < self._limit:  # it reaches beyond the range, and is one of it
+                    self._next = end.position, end.position + len(batch.raw)
+                return
+            end = log.end
+        if end is None or end.error is None or end.reason == "zeroed_tail":
+            return
+        self._on_damage(end.error, None)
+        start = self._search.find(self._lost_from(end.position) + 1)
+        self._next = None if start is None else (start, self._limit)
+
+    def _lost_from(self, position: int) -> int:
+        """Where the last batch begins, if it is damaged: its length may be what led astray."""
+        if self._last is None or is_batch(self._file, self._last, position):
+            return position
+        return self._last
 
 
 @contextmanager
@@ -154,23 +204,3 @@ def _refusal_told(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
         said = error.strerror or str(error)
         place = Location(source.path, source.start)
         on_damage(FormatError(place, said, "a file that can be read"), None)
-
-
-def _suspect(batches: BatchColumns, damaged: set[int]) -> int | None:
-    """The position of the last batch, if it is damaged: so may its length be."""
-    last = len(batches) - 1
-    return int(batches.position[last]) if last in damaged else None
-
-
-def _resume(
-    file: BinaryIO,
-    end: SegmentEnd | None,
-    suspect: int | None,
-    limit: int,
-    on_damage: OnDamage,
-) -> int | None:
-    """Where the next batch begins, behind what ended a scan; None if nothing more is to come."""
-    if end is None or end.error is None or end.reason == "zeroed_tail":
-        return None
-    on_damage(end.error, None)
-    return find_batch(file, (end.position if suspect is None else suspect) + 1, limit)

@@ -123,14 +123,16 @@ def _wanted(
     topic, number, bounds = partition.topic, partition.partition, options.bounds
     first = options.starting_offsets.of(topic, number)
     end = options.ending_offsets.of(topic, number)
+    earliest = (partition.log_start_offset or 0) if as_consumer else 0
     if first == EARLIEST:
-        first = (partition.log_start_offset or 0) if as_consumer else 0
+        first = earliest
     end = OFFSET_END if end == LATEST else end
     if options.starting_timestamp is not None:
         at = offset_of_time(partition, options.starting_timestamp, storage, first)
         first = OFFSET_END if at is None else at
     if options.ending_timestamp is not None:
-        at = offset_of_time(partition, options.ending_timestamp, storage, 0)
+        # As ListOffsets, which does not know of records below the log start either.
+        at = offset_of_time(partition, options.ending_timestamp, storage, earliest)
         end = end if at is None else min(end, at)
     if bounds.least_offset is not None:
         first = max(first, bounds.least_offset)
@@ -234,9 +236,11 @@ def _with_next(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
 
 
 class _Entries(NamedTuple):
-    """Batches of a segment that are known without reading it: last offset, position."""
+    """Batches of a segment that are known without reading it."""
 
-    offsets: Int64s
+    first_offsets: Int64s
+    """Or a lower bound."""
+    last_offsets: Int64s
     positions: Int64s
 
 
@@ -320,11 +324,13 @@ def _cuts(
 def _choose(entries: _Entries, size: int, offsets: tuple[int, int], most: int) -> list[int]:
     first, end = offsets
     # The batch of the last entry below the first wanted offset: all before it end earlier yet.
-    before = int(np.searchsorted(entries.offsets, first, side="left")) - 1
+    late = np.flatnonzero(entries.last_offsets >= first)
+    before = (int(late[0]) if len(late) else len(entries.positions)) - 1
     start = int(entries.positions[before]) if before >= 0 else 0
-    # The entry behind the first one that reaches the last wanted offset.
-    reached = int(np.searchsorted(entries.offsets, end - 1, side="left")) + 1
-    stop = int(entries.positions[reached]) if reached < len(entries.positions) else size
+    # The entry behind the last one that may begin below the end.
+    early = np.flatnonzero(entries.first_offsets < end)
+    behind = int(early[-1]) + 1 if len(early) else 0
+    stop = int(entries.positions[behind]) if behind < len(entries.positions) else size
     targets = np.arange(start + most, stop, most)
     places = np.searchsorted(entries.positions, targets, side="left")
     inner = np.unique(entries.positions[places[places < len(entries.positions)]])
@@ -342,7 +348,9 @@ def _index_entries(segment: Segment, size: int, storage: Storage) -> _Entries | 
     if index.stop not in (Stop.END_OF_FILE, Stop.ZERO_PADDING) or not len(index.entries):
         return None
     positions = index.entries["position"].astype(np.int64)
-    return _Entries(index.offsets, positions) if positions[-1] < size else None
+    # Batches between two entries are known by neither: the later may begin behind the earlier.
+    firsts = np.concatenate([[segment.base_offset], index.offsets[:-1] + 1])
+    return _Entries(firsts, index.offsets, positions) if positions[-1] < size else None
 
 
 def _are_batches(
@@ -358,20 +366,25 @@ def _are_batches(
             offset, _, _, magic = _HEADER.unpack_from(header)
             if magic >= 2:
                 offset += _LAST_OFFSET_DELTA.unpack_from(header, _LAST_OFFSET_DELTA_AT)[0]
-            if offset != entries.offsets[np.searchsorted(entries.positions, position)]:
+            if offset != entries.last_offsets[np.searchsorted(entries.positions, position)]:
                 return False
     return True
 
 
 def _walked_entries(segment: Segment, storage: Storage) -> _Entries:
-    """Every batch, as far as headers follow each other."""
-    offsets, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    """Every batch, as far as headers follow each other; what lies behind damage may be anything."""
+    found = [np.empty((3, 0), np.int64)]
     with storage.open(_log(segment)) as file:
-        for batches in HeaderWalk(file, path=_log(segment)):
-            offsets.append(batches.last_offset.copy())
-            positions.append(batches.position.copy())
-    # Offsets that fall would mislead a search: up to there the largest so far is one that holds.
-    return _Entries(np.maximum.accumulate(np.concatenate(offsets)), np.concatenate(positions))
+        walk = HeaderWalk(file, path=_log(segment))
+        for batches in walk:
+            is_wrapper = batches.is_legacy & (batches.codec != 0)  # which tells its last offset
+            first = np.where(is_wrapper, segment.base_offset, batches.base_offset)
+            found.append(np.stack([first, batches.last_offset, batches.position]))
+    entries = _Entries(*np.concatenate(found, axis=1))
+    is_damaged = walk.end is not None and walk.end.reason in ("corrupt_batch", "truncated_batch")
+    if is_damaged and len(entries.positions):
+        entries.first_offsets[-1] = segment.base_offset  # so that the rest of the file is read
+    return entries
 
 
 def _log(segment: Segment) -> str:

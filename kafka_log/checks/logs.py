@@ -15,7 +15,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import CrcMismatchError
 from kafka_log.checks.finding import Finding
 from kafka_log.checks.records import judge_of
-from kafka_log.resync import find_batch
+from kafka_log.resync import BatchSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 _ENDS = {"corrupt_batch": "LOG002", "truncated_batch": "LOG004", "zeroed_tail": "LOG005"}
 
 
-def check_log(log: BinaryIO, about: About, *, verify: bool = True) -> Iterator[Finding]:
-    """Of a `.log` or a metadata snapshot, whole; the largest batch is all that is in memory.
+def check_log(
+    log: BinaryIO, about: About, *, base_offset: int | None = None, verify: bool = True
+) -> Iterator[Finding]:
+    """Of a `.log` (`base_offset` is its name) or a metadata snapshot, whole; the largest batch is
+    all that is in memory.
 
     Without `verify`, a wrong checksum is no finding.
     """
     judge = judge_of(about.topic)
+    search = BatchSearch(log, base_offset=base_offset)
     position: int | None = 0
     while position is not None:
         scan = RecordScan(log, path=about.path, start=position, verify=verify)
@@ -50,9 +54,12 @@ def check_log(log: BinaryIO, about: About, *, verify: bool = True) -> Iterator[F
             return
         is_zero = end.reason == "zeroed_tail"
         behind = (end.position if suspect is None else suspect) + 1
-        position = None if is_zero else find_batch(log, behind)
+        position = None if is_zero else search.find(behind)
         if suspect is None or position is None:
-            yield _ended(end, about, next_offset, is_last=position is None)
+            is_last = position is None and search.unread(about.path) is None
+            yield _ended(end, about, next_offset, is_last=is_last)
+    if (unread := search.unread(about.path)) is not None:
+        yield Finding.of_error("LOG002", about, unread)
 
 
 def _suspect(columns: RecordColumns) -> int | None:

@@ -75,7 +75,8 @@ def file_findings(task: FileTask, storage: Storage, *, verify: bool = True) -> I
     try:
         if kind in _LOGS:
             with storage.open(task.file.path) as log:
-                yield from check_log(log, about, verify=verify)
+                base = task.file.offset if kind is FileKind.LOG else None
+                yield from check_log(log, about, base_offset=base, verify=verify)
         else:
             yield from _small_file_findings(task, storage, about)
     except OSError as error:

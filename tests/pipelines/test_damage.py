@@ -11,6 +11,7 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, TruncatedError
 from kafka_format.record import SimpleRecord
+from kafka_log import resync
 from pipelines.storage import Storage, StorageError
 from pipelines.tables.side_files import DamageError
 from tests import golden
@@ -165,6 +166,51 @@ def test_a_record_that_contradicts_its_batch_is_damage_where_the_checksum_agrees
     assert {row["is_valid"] for row in read(directory, "batches")} == {True}
     with pytest.raises(FormatError):
         read(directory, mode="FAILFAST")
+
+
+@pytest.mark.parametrize("size", ["1", "1k", "8k"])
+@pytest.mark.parametrize("verify", ["true", "false"])
+@pytest.mark.parametrize("length", [-1, 20_000, 2**31 - 1, None])
+def test_what_is_told_of_damage_does_not_depend_on_the_split(partition, length, size, verify):
+    """A length may lead into the next split, or out of the file; zeros may reach up to a split."""
+    directory, batches = partition
+    place = batches[7].position
+    lie = bytes(batches[9].position - place) if length is None else struct.pack(">i", length)
+    overwrite(directory, place if length is None else place + 8, lie)
+    told = {}
+    for each in (size, "128m"):
+        rows = read(directory, "batches", maxSplitBytes=each, verifyChecksums=verify)
+        told[each] = sorted((row["position"], row["damage"] or "") for row in rows)
+    assert told[size] == told["128m"]
+    if length == 2**31 - 1:
+        left = (directory / LOG).stat().st_size - place
+        assert f"@{place}: found {left} bytes up to the end, " in dict(told[size])[place]
+
+
+@SPLITS
+def test_a_lying_length_loses_no_other_batch_though_nothing_is_verified(partition, size):
+    directory, batches = partition
+    overwrite(directory, batches[7].position + 8, struct.pack(">i", 20_000))
+    rows = read(directory, "batches", maxSplitBytes=size, verifyChecksums="false")
+    found = {row["position"] for row in rows}
+    assert {each.position for each in batches} <= found
+
+
+def test_a_search_that_is_given_up_is_told(partition, monkeypatch):
+    directory, batches = partition
+    overwrite(directory, batches[7].position + 8, struct.pack(">i", -1))
+    monkeypatch.setattr(resync, "_MOST_READ", -1)
+    left = (directory / LOG).stat().st_size - batches[8].position
+    found = f"{left} bytes not searched: too many look like headers"
+    assert offsets(read(directory, columns="offset")) == [*range(70)]
+    last = read(directory, "batches")[-1]
+    assert (last["position"], last["base_offset"]) == (batches[8].position, None)
+    assert f"{LOG}@{batches[8].position}: found {found}" in last["damage"]
+    assert [(row["id"], row["position"]) for row in read(directory, "findings")] == [
+        ("LOG002", batches[7].position),
+        ("LOG002", batches[8].position),
+    ]
+    assert read(directory, "findings")[-1]["found"] == found
 
 
 def test_legacy_messages_behind_damage_are_found_by_their_own_checksum(tmp_path):

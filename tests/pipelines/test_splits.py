@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from pipelines.options import Bounds, parse_options
@@ -234,6 +235,35 @@ def test_a_time_is_the_first_offset_of_that_time_as_in_sparks_kafka_source(three
     assert size < whole
 
 
+@pytest.mark.parametrize("form", ["one", "two"])
+def test_a_time_is_looked_for_from_the_log_start_on_as_kafka_does(oracle, tmp_path, form):
+    """The record at offset 0 is of a late time, and nobody can read it any more."""
+    steps = [
+        {
+            "do": "append",
+            "batch": {"records": [{"timestamp": time, "key": b"k", "value": b"v"}]},
+        }
+        for time in (1000, 100, 200, 2000)
+    ]
+    if form == "two":
+        steps.insert(2, {"do": "roll"})
+    steps += [{"do": "high_watermark"}, {"do": "log_start_offset", "offset": 1}]
+    steps += [{"do": "offset_for_timestamp", "timestamp": 1500}]
+    config = {"retention.ms": -1, "message.timestamp.before.max.ms": 2**63 - 1}
+    told = oracle.run_log(tmp_path / "t-0", steps=steps, config=config)["steps"][-1]
+    assert told["offset"] == 3
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 1\n")
+
+    def offsets(**options):
+        return [row["offset"] for row in read(tmp_path, **options)]
+
+    assert offsets() == [1, 2, 3]
+    assert offsets(endingTimestamp="500") == [1, 2]
+    assert offsets(endingTimestamp="1500") == [1, 2]
+    assert offsets(startingTimestamp="500") == [3]
+    assert offsets(startingTimestamp="150", endingTimestamp="500") == [2]
+
+
 def test_a_time_that_no_record_reaches_gives_none_and_as_an_end_all(three_segments):
     assert rows_and_bytes(three_segments, topics="t", startingTimestamp=str(2**60))[0] == []
     found, _ = rows_and_bytes(three_segments, topics="t", endingTimestamp=str(2**60))
@@ -258,6 +288,28 @@ def test_a_pushed_filter_reads_only_the_segments_it_must(three_segments, table, 
     read_logs = sum(log_size(three_segments, "t-0", base) for base in bases)
     indexes = sum(path.stat().st_size for path in three_segments.glob("t-0/*index"))
     assert read_logs <= size <= read_logs + indexes
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize(("at", "form"), [(0, ">q"), (8, ">i"), (23, ">i")])
+def test_a_header_that_lies_hides_no_offset_but_its_own(tmp_path, magic, is_indexed, at, form):
+    """A base offset, a length, or the distance to the last offset, much too large."""
+    encode = encode_batch if magic == 2 else partial(encode_legacy_batch, magic=magic)
+    per_batch = 10 if magic == 2 else 1
+    batches = write_segment(tmp_path / "t-0", 0, 1000, per_batch=per_batch, encode=encode)
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    struct.pack_into(form, content, batches[30].position + at, 2**30)
+    log.write_bytes(content)
+    if not is_indexed:
+        log.with_suffix(".index").unlink()
+    lost = range(batches[30].first_offset, batches[30].last_offset + 1)
+    for least, largest in ((None, 350), (200, None), (250, 345), (0, 999)):
+        bounds = Bounds(least_offset=least, largest_offset=largest)
+        found, _ = rows_and_bytes(tmp_path, bounds=bounds, maxSplitBytes="2k")
+        wanted = range(least or 0, (largest or 999) + 1)
+        assert {each for each in wanted if each not in lost} <= set(found)
 
 
 def test_a_time_index_of_a_segment_that_may_grow_is_not_believed(three_segments, tmp_path):
