@@ -185,7 +185,7 @@ def compact_log(
     """
     removals = Removals(witness)
     cleaner = (make_cleaner or settings.cleaner)(log.config, clock, removals)
-    removals.latest_of_key = cleaner.offset_map.get
+    removals.is_superseded = lambda key, offset: offset < cleaner.offset_map.get(key)
     going = Passes(passes, log.files, checkpoint, first_dirty_offset)
     done = Compaction(outlook=outlook(log, going.start, clock()), checkpoint=checkpoint)
     while True:

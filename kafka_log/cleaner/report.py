@@ -65,8 +65,8 @@ class Removals:
     """A witness that counts; another one may stand behind it."""
 
     def __init__(self, behind: Witness | None = None) -> None:
-        self.latest_of_key: Callable[[bytes], int] | None = None
-        """Where batches are judged record by record, what the map says of a key."""
+        self.is_superseded: Callable[[bytes, int], bool] | None = None
+        """Where batches are judged record by record: whether the map has the key later on."""
         self._behind = behind
         self._removed = Removed()
 
@@ -145,13 +145,13 @@ class Removals:
     def _count_record(self, removed: Removed, record: Record) -> None:
         if record.key is None:
             removed.without_key += 1
-        elif record.value is None and not self._is_superseded(record.key, record.offset):
+        elif record.value is None and not self._has_successor(record.key, record.offset):
             removed.tombstone += 1
         else:
             removed.superseded += 1
 
-    def _is_superseded(self, key: bytes, offset: int) -> bool:
-        return self.latest_of_key is not None and offset < self.latest_of_key(key)
+    def _has_successor(self, key: bytes, offset: int) -> bool:
+        return self.is_superseded is not None and self.is_superseded(key, offset)
 
 
 def _count_whole(removed: Removed, batch: RecordBatch, verdict: BatchVerdict) -> None:

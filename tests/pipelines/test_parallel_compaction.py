@@ -11,7 +11,7 @@ import pytest
 from jobs import cli
 from pipelines.engine import EngineError
 from pipelines.parallel_compaction import OnProcesses, OnSpark, Parallel
-from tests.kafka_log.cleaner.cleaning import Case, compare, planned_case
+from tests.kafka_log.cleaner.cleaning import Case, compare, draw_plan, planned_case
 from tests.kafka_log.cleaner.in_parallel import in_parallel
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.workload import START
@@ -92,6 +92,20 @@ def test_the_verb_copies_a_large_partition_by_many_tasks_to_the_same_bytes(
     assert rows[0][0]["removed_superseded"] > 0
 
 
+@pytest.mark.parametrize("magic", [0, 1])
+def test_superseded_tombstones_of_old_magic_count_as_by_one_task(oracle, tmp_path, capsys, magic):
+    """A later record has their key, whatever else would have taken them."""
+    oracle.build_log(tmp_path / "data" / "t-0", replace(draw_plan(27), magic=magic))
+    words = ["--set", "cleanup.policy=compact", "--set", "delete.retention.ms=0", "--format=json"]
+    found = []
+    for number, more in enumerate([(), ("--parallel-above", "0", *SMALL)]):
+        output = ("--output", str(tmp_path / str(number)), "--now", str(START + 10**6))
+        assert cli.main(["compact", str(tmp_path / "data"), *words, *output, *more]) == 0
+        row = json.loads(capsys.readouterr().out.splitlines()[0])
+        found.append((row["removed_superseded"], row["removed_tombstone"]))
+    assert found == [(95, 0), (95, 0)]  # twelve of them tombstones
+
+
 SMALL = ("--task-memory", "20000", "--engine", "local", "--dedupe-buffer-size", "1048576")
 
 
@@ -163,3 +177,49 @@ def test_damage_in_a_large_partition_is_told_as_in_a_small_one(oracle, tmp_path,
     assert told[0] == told[1]
     assert log.name in told[0]
     assert not (tmp_path / "out").exists()
+
+
+def several_segments(oracle, tmp_path):
+    """Segments of a log of which the last is active, and empty."""
+    plan = LogPlan(seed=5, batches=90, config={"segment.bytes": 2500}, open_transactions=0)
+    oracle.build_log(tmp_path / "data" / "t-0", plan)
+    (tmp_path / "data" / ".kafka_cleanshutdown").touch()
+    return sorted((tmp_path / "data" / "t-0").glob("*.log"))
+
+
+def flip_last_bit(log):
+    data = bytearray(log.read_bytes())
+    data[-1] ^= 1
+    log.write_bytes(data)
+
+
+def told_of_damage(capsys, tmp_path, *more):
+    words = [str(tmp_path / "data"), "--output", str(tmp_path / "out"), "--now", str(START)]
+    words += ["--set", "cleanup.policy=compact", "--high-watermark", "end", "--quiet"]
+    assert cli.main(["compact", *words, *more]) == 3
+    assert not (tmp_path / "out").exists()
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize("passes", ["1", "until-clean"])
+def test_damage_behind_a_full_map_is_told_before_anything_is_written(
+    oracle, tmp_path, capsys, passes
+):
+    *_, damaged, _active = several_segments(oracle, tmp_path)
+    flip_last_bit(damaged)
+    few_keys = ("--dedupe-buffer-size", "240", "--passes", passes)
+    many = ("--parallel-above", "0", "--task-memory", "20000", "--engine", "local")
+    by_one = told_of_damage(capsys, tmp_path, *few_keys)
+    assert f"{damaged}@" in by_one
+    assert told_of_damage(capsys, tmp_path, *few_keys, *many) == by_one
+
+
+def test_damage_is_told_where_only_the_active_segment_makes_a_partition_large(
+    oracle, tmp_path, capsys
+):
+    *cleanable, _active = logs = several_segments(oracle, tmp_path)
+    flip_last_bit(cleanable[-1])
+    by_one = told_of_damage(capsys, tmp_path)
+    assert f"{cleanable[-1]}@" in by_one
+    above = sum(log.stat().st_size for log in logs) - 1
+    assert told_of_damage(capsys, tmp_path, "--parallel-above", str(above), *SMALL) == by_one

@@ -3,7 +3,8 @@
     1  the parts of the log are scanned, each by itself (if any transaction was aborted, after a
        walk over the headers that tells each what came before)
     2  keys are reduced, a range of hashes at a time: which records are superseded
-    3  if Kafka's map would have been full: where, and the reduction only up to there
+    3  if Kafka's map would have been full: where, and the reduction only up to there; what lies
+       behind is looked through for damage before the first round
     4  groups of segments are rewritten, each by itself
     5  what they became is swapped in, in the order of the log
 
@@ -55,6 +56,7 @@ from kafka_log.cleaner.parallel.scan import (
     ROW_BYTES,
     Scanned,
     ScanTask,
+    check_part,
     scan_part,
     superseded_path,
     walk_part,
@@ -183,8 +185,8 @@ class ParallelCleaner(Cleaner):
     `task_memory` is about what one task may take; `parallel_above` the bytes up to which a log is
     cleaned here, at once. `witnesses` makes a witness for each group, where it is rewritten, and
     `on_seen` gets them back, in the order of the log. `witness` is for other rounds.
-    With `verify` a batch whose checksum is wrong is a reason not to be parallel; `before_alone` is
-    called before a round that turned out not to be.
+    With `verify` a batch whose checksum is wrong is a reason not to be parallel, wherever one is
+    that may be cleaned; `before_alone` is called before a round that turned out not to be.
     """
 
     def __init__(
@@ -230,6 +232,8 @@ class ParallelCleaner(Cleaner):
         self._on_seen = on_seen
         self._verify = verify
         self._before_alone = before_alone
+        self._is_checked = not verify
+        """Whether all that may be cleaned was looked at."""
         drawn = os.urandom(16)
         self._hash_secret = (
             int.from_bytes(drawn[:8], "little", signed=True),
@@ -240,19 +244,24 @@ class ParallelCleaner(Cleaner):
         self.why_not = None
         if cleanable.total_bytes <= self._parallel_above:
             self.why_not = f"{cleanable.total_bytes} bytes are not above {self._parallel_above}"
-            return super().do_clean(cleanable)
+            return self._alone(cleanable)
         work = tempfile.mkdtemp(prefix="round-", dir=self._work)
         try:
             try:
                 rewritten = self._rewrite(cleanable, work)
             except (LogError, FormatError) as error:
                 self.why_not = str(error)
-                if self._before_alone is not None:
-                    self._before_alone()
-                return super().do_clean(cleanable)
+                self._is_checked = False
+                return self._alone(cleanable)
             return self._swap(cleanable, rewritten, work)
         finally:
             shutil.rmtree(work, ignore_errors=True)
+
+    def _alone(self, cleanable: LogToClean) -> Cleaned:
+        if self._before_alone is not None and not self._is_checked:
+            self._before_alone()
+        self._is_checked = True
+        return super().do_clean(cleanable)
 
     # -------------------------------------------------------------------------------- the plan
 
@@ -270,6 +279,7 @@ class ParallelCleaner(Cleaner):
         paths = {each.base_offset: _path_of(log.files, each, work) for each in [*clean, *dirty]}
         plan = _Plan(log, start, end, clean, dirty, paths, work)
         mapped = self._map(plan)
+        self._check_rest(plan, mapped)
         end_offset = self._note_map(plan, mapped, stats)
         before = log.segments.values(0, start)
         horizon = before[-1].last_modified - self.config.delete_retention_ms if before else 0
@@ -332,10 +342,34 @@ class ParallelCleaner(Cleaner):
         keys = sum(shuffled.reduce(write))
         return _Mapped(parts, scanned, cut, end, ranges, min(keys, most))
 
+    def _check_rest(self, plan: _Plan, mapped: _Mapped) -> None:
+        """What was not scanned, before anything is written: later rounds come to it."""
+        if self._is_checked:
+            return
+        scanned = {part.base_offset for part in mapped.parts}
+        numbers = itertools.count()
+        rest = [
+            part
+            for segment in plan.dirty
+            if segment.base_offset not in scanned
+            for part in split(
+                segment,
+                plan.paths[segment.base_offset],
+                numbers,
+                dirty_from=None,
+                part_bytes=self._part_bytes,
+            )
+        ]
+        self._runner.map(check_part, rest, lambda part: part.end - part.start)
+        self._is_checked = True
+
+    @property
+    def _part_bytes(self) -> int:
+        return max(1, self._task_memory // _PART_MEMORY)
+
     def _parts(self, plan: _Plan, dirty: list[LogSegment]) -> list[Part]:
         numbers = itertools.count()
         parts: list[Part] = []
-        part_bytes = max(1, self._task_memory // _PART_MEMORY)
         for segment in [*plan.clean, *dirty]:
             is_dirty = segment.base_offset >= plan.dirty[0].base_offset
             dirty_from = segment.offset_index.lookup(plan.start).position if is_dirty else None
@@ -344,7 +378,7 @@ class ParallelCleaner(Cleaner):
                 plan.paths[segment.base_offset],
                 numbers,
                 dirty_from=dirty_from,
-                part_bytes=part_bytes,
+                part_bytes=self._part_bytes,
             )
         return parts
 

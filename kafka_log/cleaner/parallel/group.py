@@ -17,6 +17,7 @@ from kafka_log.cleaner.cleaner import Cleaner, Round
 from kafka_log.cleaner.parallel.offset_set import OffsetSet
 from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError
 from kafka_log.cleaner.parallel.reduction import range_path, read_slice
+from kafka_log.cleaner.report import Removals
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles, File
@@ -97,6 +98,9 @@ def rewrite_group(task: GroupTask) -> Rewritten:
     """Raises what the cleaner raises; then nothing is left."""
     witness = None if task.witness is None else task.witness()
     stats = CleanerStats()
+    latest = Superseded(_offsets(task), task.latest_offset)
+    if isinstance(witness, Removals):
+        witness.is_superseded = latest.holds
     with whole_partition(group_path(task.work, task.base_offset), task.work) as attempt:
         clock = FixedClock(task.current_time)
         cleaner = Cleaner(task.config, clock, **task.sizes._asdict(), witness=witness)
@@ -107,7 +111,7 @@ def rewrite_group(task: GroupTask) -> Rewritten:
             legacy_delete_horizon_ms=task.legacy_delete_horizon_ms,
             transactions=pickle.loads(task.transactions),  # noqa: S301  # our own driver's
             stats=stats,
-            latest=Superseded(_offsets(task), task.latest_offset),
+            latest=latest,
         )
         segments = [_SourceSegment(source) for source in task.sources]
         try:
@@ -117,6 +121,8 @@ def rewrite_group(task: GroupTask) -> Rewritten:
         finally:
             for segment in segments:
                 segment.log.close_handlers()
+    if isinstance(witness, Removals):
+        witness.is_superseded = None  # counts go back, not what they were made by
     return Rewritten(stats, witness, unindexed)
 
 
@@ -144,6 +150,10 @@ class Superseded:
     def latest_of(self, piece: Piece) -> npt.NDArray[np.int64]:
         is_superseded = self._offsets.holds(piece.records.offset)
         return np.where(is_superseded, LONG_MAX, NO_OFFSET)
+
+    def holds(self, _: bytes, offset: int) -> bool:
+        """For records that are judged one by one."""
+        return bool(self._offsets.holds(np.array([offset], np.int64))[0])
 
 
 # ------------------------------------------------------------- what a cleaner asks of a log

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kafka_format.batch import BatchHeader, RecordBatch
-from kafka_format.columnar.headers import HeaderWalk, kernel_bytes
+from kafka_format.columnar.headers import BatchScan, HeaderWalk, kernel_bytes
 from kafka_format.columnar.records import RecordScan
 from kafka_format.columnar.window import readonly
 from kafka_log.cleaner.parallel.key_index import KeyIndex, grown, load
@@ -119,6 +119,16 @@ def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
             scan.add(piece)
         _ensure_whole(part, records.end)
         return scan.finish()
+
+
+def check_part(part: Part) -> None:
+    """Of what no scan comes to: NotParallelError for a batch whose checksum is wrong, or none."""
+    with Path(part.path).open("rb", buffering=0) as file:
+        scan = BatchScan(file, path=part.path, start=part.start, end=part.end)
+        for batches in scan:
+            if not batches.is_valid.all():
+                raise NotParallelError(f"{part.path}@{part.start}: found a wrong checksum")
+        _ensure_whole(part, scan.end)
 
 
 def _read(fd: int, position: int, size: int) -> bytes:
