@@ -5,57 +5,39 @@
                     segment does not reach (`.timeindex`)
     by header       where an index is missing or wrong: the segment's headers are walked
 
-An index is only believed as far as it can be: a position is used if the batch that begins there
-ends at the offset of the entry; a time index, if it is that of a segment that is not written to any
-more, and whole.
+An index is only believed as far as it can be (pipelines.segment_index).
 """
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.columnar.records import RecordScan
-from kafka_format.file_bytes import JAVA_MAX
-from kafka_format.index_end import Stop
-from kafka_format.offset_index import decode_offset_index
-from kafka_format.time_index import decode_time_index
 from kafka_log.evidence.inventory import Trouble
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.transactions import read_transactions
 from pipelines.log_ranges import OFFSET_END, Aborted, LogRange, iter_batches
 from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
+from pipelines.segment_index import are_batches, index_entries, may_reach, walked_entries
 from pipelines.storage import StorageError, is_refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import numpy.typing as npt
-
     from kafka_format.errors import FormatError
     from kafka_log.evidence.inventory import Inventory, Partition, Segment
     from pipelines.options import Options
+    from pipelines.segment_index import Entries
     from pipelines.storage import Storage
-
-    Int64s = npt.NDArray[np.int64]
 
 Split = tuple[LogRange, ...]
 
 _OPEN_COST = 64 * 1024
 """What opening a file costs, in bytes that could be read meanwhile."""
-_HEADER = struct.Struct(
-    ">q"  # base offset, or the offset of a legacy message
-    "i"  # bytes after this field
-    "i"  # leader epoch, or the checksum of a legacy message
-    "b"  # magic
-)
-_LAST_OFFSET_DELTA = struct.Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,8 +161,7 @@ def offset_of_time(
     for segment, next_base in _with_next(partition.segments):
         if segment.log is None or next_base <= first_offset:
             continue
-        latest = _largest_timestamp(segment, storage) if next_base < OFFSET_END else None
-        if latest is not None and latest < timestamp:
+        if next_base < OFFSET_END and not may_reach(segment, timestamp, storage):
             continue
         source = _whole(partition, segment)
         try:
@@ -235,15 +216,6 @@ def _with_next(segments: Sequence[Segment]) -> Iterator[tuple[Segment, int]]:
 # ---------------------------------------------------------------------------- segments
 
 
-class _Entries(NamedTuple):
-    """Batches of a segment that are known without reading it."""
-
-    first_offsets: Int64s
-    """Or a lower bound."""
-    last_offsets: Int64s
-    positions: Int64s
-
-
 def _partition_ranges(
     partition: Partition, wanted: _Wanted, options: Options, storage: Storage
 ) -> Iterator[LogRange]:
@@ -255,10 +227,9 @@ def _partition_ranges(
         segments = options.bounds.segments
         if segments is not None and segment.base_offset not in segments:
             continue
-        if wanted.least_timestamp is not None and next_base < OFFSET_END:
-            latest = _largest_timestamp(segment, storage)
-            if latest is not None and latest < wanted.least_timestamp:
-                continue
+        least = wanted.least_timestamp
+        if least is not None and next_base < OFFSET_END and not may_reach(segment, least, storage):
+            continue
         yield from _segment_ranges(partition, segment, next_base, wanted, options, storage)
 
 
@@ -312,16 +283,16 @@ def _cuts(
     segment: Segment, size: int, offsets: tuple[int, int], most: int, storage: Storage
 ) -> list[int]:
     """Positions at which batches begin, about `most` apart, around the wanted offsets."""
-    entries = _index_entries(segment, size, storage)
+    entries = index_entries(segment, size, storage)
     cuts = None if entries is None else _choose(entries, size, offsets, most)
     inner = [cut for cut in cuts or () if 0 < cut < size]
-    if entries is None or cuts is None or not _are_batches(segment, entries, inner, storage):
-        entries = _walked_entries(segment, storage)
+    if entries is None or cuts is None or not are_batches(segment, entries, inner, storage):
+        entries = walked_entries(segment, storage)
         cuts = _choose(entries, size, offsets, most)
     return cuts
 
 
-def _choose(entries: _Entries, size: int, offsets: tuple[int, int], most: int) -> list[int]:
+def _choose(entries: Entries, size: int, offsets: tuple[int, int], most: int) -> list[int]:
     first, end = offsets
     # The batch of the last entry below the first wanted offset: all before it end earlier yet.
     late = np.flatnonzero(entries.last_offsets >= first)
@@ -335,71 +306,3 @@ def _choose(entries: _Entries, size: int, offsets: tuple[int, int], most: int) -
     places = np.searchsorted(entries.positions, targets, side="left")
     inner = np.unique(entries.positions[places[places < len(entries.positions)]])
     return [start, *inner[(inner > start) & (inner < stop)].tolist(), max(start, stop)]
-
-
-def _index_entries(segment: Segment, size: int, storage: Storage) -> _Entries | None:
-    file = segment.files.get(FileKind.OFFSET_INDEX)
-    if file is None:
-        return None
-    try:
-        index = decode_offset_index(storage.read(file.path, limit=JAVA_MAX), segment.base_offset)
-    except OSError:
-        return None
-    if index.stop not in (Stop.END_OF_FILE, Stop.ZERO_PADDING) or not len(index.entries):
-        return None
-    positions = index.entries["position"].astype(np.int64)
-    # Batches between two entries are known by neither: the later may begin behind the earlier.
-    firsts = np.concatenate([[segment.base_offset], index.offsets[:-1] + 1])
-    return _Entries(firsts, index.offsets, positions) if positions[-1] < size else None
-
-
-def _are_batches(
-    segment: Segment, entries: _Entries, positions: Iterable[int], storage: Storage
-) -> bool:
-    """Whether a batch begins at each of them, and ends at the offset that the index says."""
-    with storage.open(_log(segment)) as file:
-        for position in positions:
-            file.seek(position)
-            header = file.read(_LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size)
-            if len(header) < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
-                return False
-            offset, _, _, magic = _HEADER.unpack_from(header)
-            if magic >= 2:
-                offset += _LAST_OFFSET_DELTA.unpack_from(header, _LAST_OFFSET_DELTA_AT)[0]
-            if offset != entries.last_offsets[np.searchsorted(entries.positions, position)]:
-                return False
-    return True
-
-
-def _walked_entries(segment: Segment, storage: Storage) -> _Entries:
-    """Every batch, as far as headers follow each other; what lies behind damage may be anything."""
-    found = [np.empty((3, 0), np.int64)]
-    with storage.open(_log(segment)) as file:
-        walk = HeaderWalk(file, path=_log(segment))
-        for batches in walk:
-            is_wrapper = batches.is_legacy & (batches.codec != 0)  # which tells its last offset
-            first = np.where(is_wrapper, segment.base_offset, batches.base_offset)
-            found.append(np.stack([first, batches.last_offset, batches.position]))
-    entries = _Entries(*np.concatenate(found, axis=1))
-    is_damaged = walk.end is not None and walk.end.reason in ("corrupt_batch", "truncated_batch")
-    if is_damaged and len(entries.positions):
-        entries.first_offsets[-1] = segment.base_offset  # so that the rest of the file is read
-    return entries
-
-
-def _log(segment: Segment) -> str:
-    return segment.files[FileKind.LOG].path
-
-
-def _largest_timestamp(segment: Segment, storage: Storage) -> int | None:
-    """By a time index that is whole, of a segment that is full; None if there is none such."""
-    file = segment.files.get(FileKind.TIME_INDEX)
-    if file is None:
-        return None
-    try:
-        index = decode_time_index(storage.read(file.path, limit=JAVA_MAX), segment.base_offset)
-    except OSError:
-        return None
-    if index.stop is not Stop.END_OF_FILE or not len(index.entries):
-        return None
-    return int(index.entries["timestamp"][-1])

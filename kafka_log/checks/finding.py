@@ -82,6 +82,7 @@ RULES: dict[str, Rule] = {
     "TIX001": Rule(_W, "an entry of a time index that cannot follow", _USED_AS_IT_IS),
     "TIX002": Rule(_W, "part of an entry at the end of a time index", _USED_AS_IT_IS),
     "TIX003": Rule(_W, "something behind the zeros of a time index", _USED_AS_IT_IS),
+    "TIX004": Rule(_W, "a time index that ends before its log does", _USED_AS_IT_IS),
     "TXN001": Rule(
         _E,
         "an entry of a transaction index of an unknown version",

@@ -13,8 +13,10 @@ from kafka_log.checks import side_files as checks
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.finding import About, Finding
 from kafka_log.checks.logs import check_log
+from kafka_log.checks.time_indexes import ends_early
 from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
+from pipelines.segment_index import later_than_its_index
 from pipelines.storage import Storage
 from pipelines.tables.rows import FileTask, batches_of_rows, packed, wants_everything
 from pipelines.tables.side_files import file_tasks
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from kafka_log.evidence.inventory import Inventory, Segment
     from pipelines.options import Options
     from pipelines.tables.rows import Row
 
@@ -36,7 +39,11 @@ class _Findings:
         known = tuple(
             finding for finding in directory_findings(inventory) if _is_wanted(finding, options)
         )
-        tasks = file_tasks(inventory, options, storage.given_paths())
+        full = _full_segments(inventory)
+        tasks = (
+            task._replace(segment=full.get(task.file.path))
+            for task in file_tasks(inventory, options, storage.given_paths())
+        )
         files = packed(tasks, options, lambda task: task.size_in_bytes)
         return [known, *files] if known else files
 
@@ -52,6 +59,16 @@ class _Findings:
                 yield finding_row(item)
             else:
                 yield from map(finding_row, file_findings(item, storage, verify=verify))
+
+
+def _full_segments(inventory: Inventory) -> dict[str, Segment]:
+    """Those that are not written to any more, by the paths of their time indexes."""
+    return {
+        segment.files[FileKind.TIME_INDEX].path: segment
+        for _, partition in inventory.partitions()
+        for segment in partition.segments[:-1]
+        if FileKind.TIME_INDEX in segment.files
+    }
 
 
 def _is_wanted(finding: Finding, options: Options) -> bool:
@@ -93,6 +110,8 @@ def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iter
         yield from checks.check_offset_index(data, base_offset, about).findings
     elif kind in (FileKind.TIME_INDEX, FileKind.REMOTE_TIME_INDEX):
         yield from checks.check_time_index(data, base_offset, about).findings
+        if task.segment and (end := later_than_its_index(task.segment, storage)):
+            yield ends_early(*end, about)
     elif kind in (FileKind.TRANSACTION_INDEX, FileKind.REMOTE_TRANSACTION_INDEX):
         yield from checks.check_transaction_index(data, about).findings
     elif kind is FileKind.PRODUCER_SNAPSHOT:

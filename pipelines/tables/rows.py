@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafka_log.evidence.inventory import File, Partition
+    from kafka_log.evidence.inventory import File, Partition, Segment
     from pipelines.options import Options
 
     Row = Mapping[str, Any]
@@ -36,6 +36,8 @@ class FileTask(NamedTuple):
     topic: str | None = None
     partition: int | None = None
     log_dir: str | None = None
+    segment: Segment | None = None
+    """Of a time index: the segment that it must reach the end of."""
 
     @property
     def size_in_bytes(self) -> int:

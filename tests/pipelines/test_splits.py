@@ -320,3 +320,28 @@ def test_a_time_index_of_a_segment_that_may_grow_is_not_believed(three_segments,
     bounds = Bounds(least_timestamp=1_000_000 + 1000 * 4100)
     offsets, _ = rows_and_bytes(root, topics="t", bounds=bounds)
     assert offsets == [*range(2000, 6000)]  # Spark filters what was read for nothing
+
+
+@pytest.mark.parametrize("index", ["there", "missing"])
+def test_a_time_index_that_was_cut_between_two_entries_hides_no_row(oracle, tmp_path, index):
+    """At every entry of every index that Kafka wrote; times go up and down."""
+    built = oracle.build_log(tmp_path / "t-0", seed=3, batches=60)
+    later = sorted(each.timestamp for each in built.records)[len(built.records) * 2 // 3]
+    wanted = {each.offset for each in built.records if each.timestamp >= later}
+    first = min(each.offset for each in built.records if each.timestamp >= later)
+    if index == "missing":
+        for path in built.path.glob("*.index"):
+            path.unlink()
+    bounds = Bounds(least_timestamp=later)
+    pruned, _ = rows_and_bytes(tmp_path, bounds=bounds, includeControl="true")
+    assert wanted <= set(pruned)
+    assert len(pruned) < len(built.records)  # something is left out while the indexes are sound
+    for path in sorted(built.path.glob("*.timeindex"))[:-1]:
+        whole = path.read_bytes()
+        for size in range(0, len(whole), 12):
+            path.write_bytes(whole[:size])
+            found, _ = rows_and_bytes(tmp_path, bounds=bounds, includeControl="true")
+            assert wanted <= set(found)
+            found = read(tmp_path, startingTimestamp=str(later), includeControl="true")
+            assert found[0]["offset"] == first
+        path.write_bytes(whole)

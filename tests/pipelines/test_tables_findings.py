@@ -12,6 +12,7 @@ from kafka_format.checksum import crc32c
 from kafka_format.record import SimpleRecord
 from kafka_log.checks.finding import RULES
 from tests import golden
+from tests.oracle.logs import LogPlan
 from tests.pipelines.in_process import read_table
 
 PAGES = Path(__file__).parents[2] / "docs" / "findings"
@@ -317,8 +318,37 @@ def test_what_directories_tell_is_a_finding(rule, tmp_path):
     assert finding["position"] is finding["offset"] is None
 
 
+@pytest.mark.parametrize("entries", [0, 1])
+def test_a_time_index_that_ends_before_its_log_is_a_finding(tmp_path, entries):
+    """A second segment makes the first one full, whose index then ends with its largest time."""
+    root = log_dir(tmp_path)
+    index = struct.pack(">qi", TIME + 1, 1)[: 12 * entries]
+    path = write(root, TIME_INDEX, index)
+    assert read_table(root, "findings") == []  # as that of a segment which may grow yet
+    write(root, "orders-0/00000000000000000003.log", batch(3))
+    (finding,) = read_table(root, "findings")
+    assert (finding["id"], finding["path"]) == ("TIX004", str(path))
+    later = (12, 2, f"timestamp {TIME + 1}, offset 1 at the end", 140, TIME + 2)
+    if not entries:
+        later = (0, 0, "no entry", 0, TIME)
+    position, offset, found, at, time = later
+    assert (finding["position"], finding["offset"]) == (position, offset)
+    assert finding["found"] == found
+    assert finding["expected"] == f"timestamp {time} of the batch at position {at}"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("close", ["clean", "crash"])
+def test_no_time_index_of_kafkas_ends_before_its_log(oracle, tmp_path, seed, close):
+    """Records of up to five seconds earlier than those before them, in dozens of segments."""
+    plan = LogPlan(seed=seed, close=close, gaps=seed == 2)
+    built = oracle.build_log(tmp_path / "orders-0", plan)
+    assert len(built.segments()) > 20
+    assert read_table(tmp_path, "findings") == []
+
+
 def test_every_rule_is_produced_by_a_test():
-    assert RULES.keys() == CASES.keys() | DIRECTORIES.keys()
+    assert RULES.keys() == CASES.keys() | DIRECTORIES.keys() | {"TIX004"}
 
 
 @pytest.mark.parametrize("rule", RULES)
