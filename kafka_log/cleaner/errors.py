@@ -1,6 +1,14 @@
 """Why a log was not cleaned."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from kafka_log.errors import LogError
+
+if TYPE_CHECKING:
+    from kafka_log.disk.output import TopicPartition
+    from kafka_log.log import PartitionLog
 
 
 class LogCleaningAbortedError(LogError):
@@ -12,3 +20,20 @@ class LogCleaningAbortedError(LogError):
 
 class UncleanableError(LogError):
     """Kafka's cleaner dies of this log and leaves it alone until the broker starts again."""
+
+
+class LogCleaningError(LogError):
+    """What a cleaner thread died of, and in which log: it is left alone from then on."""
+
+    def __init__(self, message: str, partition: TopicPartition, log: PartitionLog) -> None:
+        super().__init__(message)
+        self.partition = partition
+        self.log = log
+
+
+class IllegalStateError(LogError):
+    """Kafka's IllegalStateException: a call that does not go with what went before."""
+
+
+class LogDirFailedError(LogError):
+    """Kafka's KafkaStorageException: a checkpoint could not be read or written."""

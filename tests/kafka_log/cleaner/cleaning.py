@@ -3,7 +3,8 @@
 A case is a directory that Kafka wrote, and passes: each with its time, what is appended before it,
 and the cleaner's buffers. Both sides get a copy with the same modification times. Compared are
 what is chosen to be cleaned, the statistics, the offset where the next pass begins, the state of
-the log, every byte of every file (of a producer snapshot the rows), and the times of `.log` files.
+the log, every byte of every file (of a producer snapshot the rows), and the times that Kafka sets,
+of `.log`, `.index` and `.timeindex` files.
 """
 
 import os
@@ -21,6 +22,7 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay, select
 from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.disk.files import DiskFiles
@@ -35,6 +37,8 @@ from tests.oracle.logs import LogPlan
 # Kafka makes cleaned segments by the clock of the machine, not of the log, and may roll by its age.
 _NO_ROLL_BY_AGE = {"segment.ms": 2**63 - 1, "max.compaction.lag.ms": 2**63 - 1}
 _TIMES = {"start_time", "map_complete_time", "end_time"}
+_OUR_TIMES = START + 10**9
+"""Later than any time of a log that is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,8 +285,25 @@ def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys) -> Cleaner:
         message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
         keys=keys,
         columnar=one.get("columnar"),
+        check_done=_Checks(session, one),
         **({"cores": 3, "block_bytes": 1} if _is_shared(one) else {}),
     )
+
+
+class _Checks:
+    """What happens when the cleaner asks for the n-th time whether it should go on."""
+
+    def __init__(self, session: Session, one: Mapping[str, Any]) -> None:
+        self._session = session
+        self._one = one
+        self._asked = 0
+
+    def __call__(self) -> None:
+        self._asked += 1
+        for step in self._one.get("during", {}).get(str(self._asked), ()):
+            self._session.try_step(step)
+        if self._one.get("abort_at") == self._asked:
+            raise LogCleaningAbortedError("somebody wants the log")
 
 
 def _is_shared(one: Mapping[str, Any]) -> bool:
@@ -335,11 +356,17 @@ def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
         else:
             log = ".".join((base, "log", *suffix))
             assert ours[log] != theirs[log], f"{where}, and its log does not"
-    for name in ours:
-        if name.endswith(".log") and name in os.listdir(case.source):  # noqa: PTH208
-            times = [int((each / name).stat().st_mtime * 1000) for each in (directory, kafkas)]
-            if times[1] < START + 10**9:  # not written to since: the clock of this machine is later
-                assert times[0] == times[1], f"{case.name}: time of {name}"
+    assert set_times(directory) == set_times(kafkas), case.name
+
+
+def set_times(directory: Path) -> dict[str, int]:
+    """Of files with a time that was set: those written to since have that of this machine."""
+    times = {
+        path.name: int(path.stat().st_mtime * 1000)
+        for path in directory.iterdir()
+        if path.suffix in (".log", ".index", ".timeindex")
+    }
+    return {name: modified_ms for name, modified_ms in times.items() if modified_ms < _OUR_TIMES}
 
 
 def _plain(path: Path) -> list[Any]:

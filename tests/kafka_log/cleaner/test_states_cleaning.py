@@ -8,7 +8,9 @@ from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.disk.files import DiskFiles
+from tests.kafka_log.cleaner.stories import Story
 from tests.kafka_log.cleaner.test_cleaner import Topic
+from tests.oracle.client import Oracle
 
 WAYS = [
     {},
@@ -73,3 +75,59 @@ def test_groups_that_were_swapped_in_before_an_abort_stay_cleaned(tmp_path: Path
     with pytest.raises(LogCleaningAbortedError):
         Cleaner(config, topic.clock, check_done=_AbortAt(8)).clean(log, 0)
     assert [offset for offset, _, _ in topic.left()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("at", range(1, 10))
+def test_an_aborted_round_leaves_what_kafkas_leaves(oracle: Oracle, at: int) -> None:
+    aborted, cleaned = (
+        Story().write("(a,b) | (a,c) | (a,d) |").clean(abort_at=at).clean().told(oracle)
+    )
+    assert aborted.done["error"]["class"].endswith(".LogCleaningAbortedException")
+    assert not [name for name in aborted.files if name.endswith(".cleaned")]
+    assert (aborted.keys, cleaned.keys) == ("a b a c a d", "b c a d")
+
+
+def test_a_segment_that_retention_deletes_while_it_is_cleaned_is_renamed_once_only(
+    oracle: Oracle,
+) -> None:
+    take = [{"do": "log_start_offset", "offset": 2}, {"do": "delete_old_segments"}]
+    story = Story().write("(a,b) | (c,d) | (c,e) |").clean(during={"8": take})
+    (left,) = story.told(oracle)
+    assert left.segments == [0, 6]
+    deleted = sorted(name for name in left.files if name.endswith(".log.deleted"))
+    assert deleted == [f"{base:020d}.log.deleted" for base in (0, 2, 4)]
+    assert left.keys == "a b d c e"  # the first is read from the file that is to be unlinked
+
+
+class _Renames(DiskFiles):
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.seen: list[str] = []
+
+    def rename(self, old: str, new: str) -> None:
+        self.seen.append(f"{old} {new}")
+        super().rename(old, new)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_files_that_retention_took_from_a_round_are_not_renamed_by_its_end(
+    tmp_path: Path, way: dict[str, object]
+) -> None:
+    files = _Renames(tmp_path)
+    topic = Topic(files)
+    for number in range(3):
+        topic.put(("a", str(number)))
+        topic.roll()
+    asked = 0
+
+    def take() -> None:
+        nonlocal asked
+        asked += 1
+        if asked == 8:  # the first segment is written, the second is next
+            topic.log.maybe_increment_log_start_offset(2)
+            assert topic.log.delete_old_segments() == 2
+
+    topic.clean(check_done=take, **way)
+    renamed = [each for each in files.seen if each.endswith(".log.deleted")]
+    assert renamed == [f"{base:020d}.log {base:020d}.log.deleted" for base in (0, 1, 2)]
+    assert len(topic.log.log_segments) == 2

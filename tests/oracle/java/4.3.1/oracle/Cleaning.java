@@ -11,6 +11,7 @@ import java.util.Optional;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.storage.internals.log.Cleaner;
 import org.apache.kafka.storage.internals.log.CleanerStats;
+import org.apache.kafka.storage.internals.log.LogCleaningAbortedException;
 import org.apache.kafka.storage.internals.log.LogToClean;
 import org.apache.kafka.storage.internals.log.PackageAccess;
 import org.apache.kafka.storage.internals.log.SkimpyOffsetMap;
@@ -21,8 +22,9 @@ import org.apache.kafka.storage.internals.utils.Throttler;
  * `clean_logs`: Kafka's Cleaner on directories, pass after pass, each at a time of its own.
  *
  * <p>{runs: [arguments of run_log, and checkpoint, passes: [{time, steps, checkpoint, only_if_eligible,
- * dedupe_buffer_size, io_buffer_size, message_max_bytes, is_timed}]]}. Without a checkpoint of its own a pass begins
- * where the one before ended.
+ * dedupe_buffer_size, io_buffer_size, message_max_bytes, is_timed, during, abort_at}]]}. Without a checkpoint of its own
+ * a pass begins where the one before ended. The n-th time that the cleaner asks whether to go on, the steps of
+ * `during`[n] are taken, and at `abort_at` it is told to stop.
  */
 final class Cleaning {
     private static final double LOAD_FACTOR = 0.9;
@@ -81,6 +83,7 @@ final class Cleaning {
             LogToClean cleanable = select(logs.log(), checkpoint, now, told);
             if (Json.flag(pass, "only_if_eligible", false) && !told.get("is_eligible").booleanValue())
                 return told;
+            int[] asked = {0};
             Cleaner cleaner = new Cleaner(
                 0,
                 new SkimpyOffsetMap(Json.integer(pass, "dedupe_buffer_size", 1 << 20)),
@@ -89,7 +92,7 @@ final class Cleaning {
                 LOAD_FACTOR,
                 THROTTLER,
                 time,
-                partition -> { });
+                partition -> onCheck(logs, pass, ++asked[0]));
             long start = System.nanoTime();
             long cpuStart = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
             Map.Entry<Long, CleanerStats> cleaned = cleaner.clean(cleanable);
@@ -103,6 +106,18 @@ final class Cleaning {
             told.set("error", Json.error(problem));
         }
         return told;
+    }
+
+    private static void onCheck(Logs logs, JsonNode pass, int number) {
+        for (JsonNode step : pass.path("during").path(Integer.toString(number))) {
+            try {
+                logs.tryStep(step);
+            } catch (Exception problem) {
+                throw new IllegalStateException(problem);
+            }
+        }
+        if (Json.integer(pass, "abort_at", 0) == number)
+            throw new LogCleaningAbortedException();
     }
 
     private static LogToClean select(UnifiedLog log, Optional<Long> checkpoint, long now, ObjectNode told)

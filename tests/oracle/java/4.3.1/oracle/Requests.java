@@ -21,6 +21,7 @@ final class Requests {
         all.put("run_log", Logs::run);
         all.put("run_sessions", LogSessions::run);
         all.put("clean_logs", Cleaning::run);
+        all.put("run_cleaner_states", CleanerStates::run);
         all.put("open_logs", Recoveries::openLogs);
         all.put("start_log_manager", LogDirs::start);
         all.put("open_metadata_log", Recoveries::openMetadataLog);

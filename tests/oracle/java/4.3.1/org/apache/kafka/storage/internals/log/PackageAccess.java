@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Optional;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.record.internal.FileRecords.LogOffsetPosition;
 import org.apache.kafka.common.record.internal.RecordBatch;
 
@@ -59,6 +60,15 @@ public final class PackageAccess {
             "maxCompactionDelay", UnifiedLog.class, long.class, long.class);
         method.setAccessible(true);
         return (long) method.invoke(null, log, firstDirtyOffset, now);
+    }
+
+    /** in progress, aborted, or paused(n). */
+    public static Optional<String> cleaningState(LogCleanerManager manager, TopicPartition partition) {
+        return manager.cleaningState(partition).map(state -> {
+            if (state instanceof LogCleaningState.LogCleaningPaused paused)
+                return "paused(" + paused.pausedCount() + ")";
+            return state == LogCleaningState.LOG_CLEANING_ABORTED ? "aborted" : "in progress";
+        });
     }
 
     public static long mapBytesRead(CleanerStats stats) {
