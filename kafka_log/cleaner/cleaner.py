@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.record import wrap_int64
+from kafka_log.appends.broken_streams import iter_until_damage
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
 from kafka_log.cleaner.columnar import map_piece
 from kafka_log.cleaner.errors import LogCleaningAbortedError
@@ -335,7 +336,9 @@ class Cleaner:
             stats.map_messages_read += batch.header.record_count
             return False
         offset_map = self.offset_map
-        for record in batch.records():
+        # The map may be full before damage is come to, and then nobody has seen it.
+        records = iter_until_damage(batch) if isinstance(batch, RecordBatch) else batch.records()
+        for record in records:
             if record.key is not None and record.offset >= start:
                 if offset_map.is_full:  # even if the key is in it already
                     return True
