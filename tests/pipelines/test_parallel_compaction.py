@@ -114,7 +114,7 @@ def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
     return {
         str(path.relative_to(directory)): (
             path.read_bytes(),
-            path.stat().st_mtime_ns if path.suffix == ".log" else 0,
+            path.stat().st_mtime_ns if path.suffix in (".log", ".index", ".timeindex") else 0,
         )
         for path in sorted(directory.rglob("*"))
         if path.is_file()

@@ -9,7 +9,7 @@ from jobs.options import CLEAN, USAGE
 from tests import golden
 from tests.jobs.compact.compacting import BEGIN, COMPACT, NOW, of_kind, one, rows, run
 from tests.jobs.trees import tree
-from tests.kafka_log.cleaner.cleaning import draw_plan
+from tests.kafka_log.cleaner.cleaning import draw_plan, set_modified, set_times
 from tests.kafka_log.driver import files_of
 from tests.pipelines.test_parallel_compaction import untimed
 
@@ -38,6 +38,8 @@ class Source:
             self.now, end = NOW, 10_000
             settings = {"segment.index.bytes": 65536, "index.interval.bytes": 4096}
             settings["segment.bytes"] = 3000
+        for number, path in enumerate(sorted(self.partition.glob("*.log"))):
+            set_modified(path, BEGIN + number)
         self.end = end
         # Horizons have come as soon as they are set, so that one clock is enough.
         self.settings = settings | {"cleanup.policy": "compact", "delete.retention.ms": 0}
@@ -67,7 +69,7 @@ class Source:
             ],
             timeout=120,
         )
-        return files(target), answer["passes"]
+        return Left(target), answer["passes"]
 
     def by_ours(self, capsys, passes, *more, log_dir=None):
         settings = dict(self.settings)
@@ -77,8 +79,20 @@ class Source:
         return rows(capsys, log_dir or self.log_dir, *given, "--passes", passes, *more)
 
 
-def files(partition):
-    return {name: told for name, told in files_of(partition).items() if ".deleted" not in name}
+class Left:
+    """Every file but those that wait to be unlinked, and the times that a cleaner sets."""
+
+    def __init__(self, partition):
+        found = files_of(partition)
+        self.files = {name: told for name, told in found.items() if ".deleted" not in name}
+        self.times = set_times(partition)
+
+    def ensure_in(self, partition):
+        """What Kafka wrote to since has the time of this machine, and in a copy the pinned one."""
+        ours = Left(partition)
+        assert ours.files == self.files
+        assert {name: ours.times.get(name) for name in self.times} == self.times
+        assert any(name.endswith(".timeindex") for name in self.times)
 
 
 @pytest.fixture(params=SOURCES, ids=str)
@@ -99,24 +113,26 @@ def test_three_passes_from_the_beginning_leave_what_three_of_kafka_leave(source,
         assert {name: row[name] for name in each["stats"]} == each["stats"]
     out = source.folder / "out"
     assert untimed(source.by_ours(capsys, 3, "--output", out)) == untimed(dry)
-    assert files(out / source.partition.name) == theirs
+    theirs.ensure_in(out / source.partition.name)
     written = source.by_ours(capsys, 3, "--in-place")
     assert untimed(written) == untimed(dry)
-    assert files(source.partition) == theirs
+    theirs.ensure_in(source.partition)
     end = passes[-1]["next_dirty_offset"]
     assert one(written)["new_cleaner_checkpoint"] == end
 
 
 def test_passes_end_when_one_of_kafka_would_change_nothing_more(source, capsys):
     by_kafka = [source.by_kafka(passes)[0] for passes in range(MOST)]
-    expected = next(number for number in range(1, MOST) if by_kafka[number] == by_kafka[number - 1])
+    expected = next(
+        number for number in range(1, MOST) if by_kafka[number].files == by_kafka[number - 1].files
+    )
     told = [source.by_ours(capsys, "until-unchanged")]
     out = source.folder / "out"
     told.append(source.by_ours(capsys, "until-unchanged", "--output", out))
-    assert files(out / source.partition.name) == by_kafka[-1]
+    by_kafka[-1].ensure_in(out / source.partition.name)
     assert expected > 2 or source.partition.name != "orders-0"  # seeds have much to prove
     told.append(source.by_ours(capsys, "until-unchanged", "--in-place"))
-    assert files(source.partition) == by_kafka[-1]
+    by_kafka[-1].ensure_in(source.partition)
     for each in told:
         assert (one(each)["rounds"], one(each)["is_settled"]) == (expected, True)
         assert untimed(each) == untimed(told[0])

@@ -15,7 +15,7 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch, LogFile
 from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
 from kafka_log.cleaner.offset_map import Keys
-from tests.kafka_log.cleaner.cleaning import Case
+from tests.kafka_log.cleaner.cleaning import Case, set_times
 
 SMALL_BUFFER = 1000
 MANY_SEGMENTS = 10
@@ -74,6 +74,8 @@ def exercised(case: Case, kafkas: Path) -> set[str]:
     before, after = _read(case.source), _read(kafkas)
     found = set(_of_passes(case)) | set(_of_settings(case, before))
     found |= set(_of_batches(before, after)) | set(_of_segments(case, before, after))
+    if any(name.endswith(".timeindex") for name in set_times(kafkas)):
+        found.add("times of indexes are set")
     if case.name.startswith("plan"):  # in a life offsets may be written anew
         found |= set(_of_what_is_gone(case, before, after))
     return found
