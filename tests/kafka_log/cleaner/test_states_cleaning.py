@@ -1,4 +1,4 @@
-"""A round while somebody else wants the log: it is aborted, or retention takes a segment."""
+"""A round that is stopped, that never gets on, or from which retention takes a segment."""
 
 from pathlib import Path
 
@@ -6,10 +6,12 @@ import pytest
 
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.errors import LogCleaningAbortedError
+from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError, compact_log
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.stories import Story
 from tests.kafka_log.cleaner.test_cleaner import Topic
+from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
 
 WAYS = [
@@ -131,3 +133,25 @@ def test_files_that_retention_took_from_a_round_are_not_renamed_by_its_end(
     renamed = [each for each in files.seen if each.endswith(".log.deleted")]
     assert renamed == [f"{base:020d}.log {base:020d}.log.deleted" for base in (0, 1, 2)]
     assert len(topic.log.log_segments) == 2
+
+
+def test_an_io_buffer_of_1_byte_cleans_nothing_until_it_is_larger(
+    oracle: Oracle, tmp_path: Path
+) -> None:
+    """Kafka's cleaner doubles a buffer of 0 bytes for ever; ours refuses to begin."""
+    topic = _topic(tmp_path / "topic-0")
+    files = {path.name: path.read_bytes() for path in (tmp_path / "topic-0").iterdir()}
+    topic.log.update_high_watermark(topic.log.log_end_offset)
+    with pytest.raises(TooSmallMapError, match=r"log\.cleaner\.io\.buffer\.size=1: nothing"):
+        compact_log(topic.log, None, BrokerSettings(io_buffer_size=1), topic.clock)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "topic-0").iterdir()} == files
+    compact_log(topic.log, None, BrokerSettings(), topic.clock)
+    assert [offset for offset, _, _ in topic.left()] == [1, 3, 4, 5]
+
+    settings = {"config": Story().config, "time": START, "path": tmp_path / "kafka-0"}
+    story = Story().write("(a) | (a) |").clean(io_buffer_size=1, abort_at=100_000).clean()
+    stuck, cleaned = oracle.call("clean_logs", runs=[settings | {"passes": story.passes}])[0][
+        "passes"
+    ]
+    assert stuck["error"]["class"].endswith(".LogCleaningAbortedException")
+    assert cleaned["stats"]["messages_written"] == 1
