@@ -253,11 +253,15 @@ class RecordBatch:
         """
         return self._iter_checked(limit, self.header.log_append_time)
 
+    def iter_stored_records(self, *, limit: int | None = None) -> Iterator[Record]:
+        """As `iter_records`, with the timestamps that are stored, also under LogAppendTime."""
+        return self._iter_checked(limit, None)
+
     def encode(self, *, limit: int | None = None) -> bytes:
         """The batch written anew from its fields and records, as Kafka would write them."""
         header = self.header
         payload = encode_records(
-            self._iter_checked(limit, None),  # with the timestamps that are stored
+            self.iter_stored_records(limit=limit),
             base_offset=header.base_offset,
             base_timestamp=header.base_timestamp,
         )

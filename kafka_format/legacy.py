@@ -222,14 +222,27 @@ class LegacyBatch:
         """What a wrapper wraps, as stored: offsets relative, timestamps its own."""
         return list(self._checked_inner(limit)[0])
 
-    def _checked_inner(self, limit: int | None) -> tuple[Iterator[LegacyMessage], LegacyMessage]:
-        """The messages inside, all found to be sound, and the last of them."""
+    def iter_inner_crcs(self, *, limit: int | None = None) -> Iterator[int]:
+        """Of what a wrapper wraps: the checksum that each message should have, by its bytes."""
+        plain = self._plain(limit)[0]
+        position = 0
+        for message in _iter_inner(plain):
+            end = position + message.header.size_in_bytes
+            yield crc32(memoryview(plain)[position + _MAGIC_POSITION : end])
+            position = end
+
+    def _plain(self, limit: int | None) -> tuple[bytes, int]:
+        """What a wrapper wraps, and where in the file its compressed bytes begin."""
         key, value = self.message()[1:]
         start = self.position + self.header.size_of_fixed_part + 2 * _LENGTH.size + len(key or b"")
         try:
-            plain = self._decompress(value, limit)
+            return self._decompress(value, limit), start
         except FormatError as error:
             raise error.moved(self.path, start) from None
+
+    def _checked_inner(self, limit: int | None) -> tuple[Iterator[LegacyMessage], LegacyMessage]:
+        """The messages inside, all found to be sound, and the last of them."""
+        plain, start = self._plain(limit)
         try:
             walk = _iter_inner(plain)
             first = list(islice(walk, SLICE_RECORDS))

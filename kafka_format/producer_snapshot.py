@@ -53,6 +53,7 @@ _ENTRY = struct.Struct(
     "q"  # current_txn_first_offset: -1 if no transaction is open
 )
 ENTRY_SIZE = _ENTRY.size
+_PIECE_ENTRIES = 16 * 1024
 DTYPE = np.dtype(
     [
         ("producer_id", ">i8"),
@@ -102,20 +103,30 @@ def decode_producer_snapshot(
     buffer: Buffer, *, verify_crc: bool = True, path: str = MEMORY
 ) -> ProducerSnapshotFile:
     """`verify_crc=False` reads what a broker would throw away, for whoever looks at the damage."""
-    if len(buffer) < _HEADER.size:
-        location = Location(path, len(buffer))
-        raise TruncatedError(location, "the end of the file", f"{_HEADER.size} bytes of header")
-    version, stored_crc, count = _HEADER.unpack_from(buffer)
-    if version != VERSION:
-        raise UnsupportedError(Location(path, 0), f"version {version}", f"version {VERSION}")
-    _require_entries(len(buffer) - _HEADER.size, count, path)
-    computed_crc = crc32c(memoryview(buffer)[_COUNT_POSITION:])
-    if verify_crc and stored_crc != computed_crc:
-        location = Location(path, _CRC_POSITION)
-        raise CrcMismatchError(location, f"crc {stored_crc:#010x}", f"{computed_crc:#010x}")
+    stored_crc, count = _decode_header(buffer, len(buffer), path)
+    if verify_crc:
+        _require_crc(stored_crc, crc32c(memoryview(buffer)[_COUNT_POSITION:]), path)
     entries = np.frombuffer(buffer, DTYPE, count=count, offset=_HEADER.size)
     trailing = bytes(buffer[_HEADER.size + count * ENTRY_SIZE :])
     return ProducerSnapshotFile(entries, trailing, stored_crc)
+
+
+def _decode_header(head: Buffer, size: int, path: str) -> tuple[int, int]:
+    """The stored checksum and the count of entries, for which `size` bytes have room."""
+    if len(head) < _HEADER.size:
+        location = Location(path, len(head))
+        raise TruncatedError(location, "the end of the file", f"{_HEADER.size} bytes of header")
+    version, stored_crc, count = _HEADER.unpack_from(head)
+    if version != VERSION:
+        raise UnsupportedError(Location(path, 0), f"version {version}", f"version {VERSION}")
+    _require_entries(size - _HEADER.size, count, path)
+    return stored_crc, count
+
+
+def _require_crc(stored: int, computed: int, path: str) -> None:
+    if stored != computed:
+        location = Location(path, _CRC_POSITION)
+        raise CrcMismatchError(location, f"crc {stored:#010x}", f"{computed:#010x}")
 
 
 def _require_entries(available: int, count: int, path: str) -> None:
@@ -143,3 +154,22 @@ def read_producer_snapshot(
 ) -> ProducerSnapshotFile:
     data = read_file_bytes(path, limit=JAVA_MAX)
     return decode_producer_snapshot(data, verify_crc=verify_crc, path=os.fspath(path))
+
+
+def iter_read_producer_snapshot(path: str | os.PathLike[str]) -> Iterator[ProducerSnapshotEntry]:
+    """The entries of a file, some in memory at a time; before the first, all of it is checked."""
+    name = os.fspath(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        stored_crc, count = _decode_header(file.read(_HEADER.size), size, name)
+        file.seek(_COUNT_POSITION)
+        computed_crc = 0
+        while data := file.read(_PIECE_ENTRIES * ENTRY_SIZE):
+            computed_crc = crc32c(data, computed_crc)
+        _require_crc(stored_crc, computed_crc, name)
+        file.seek(_HEADER.size)
+        for first in range(0, count, _PIECE_ENTRIES):
+            data = file.read(min(count - first, _PIECE_ENTRIES) * ENTRY_SIZE)
+            if len(data) % ENTRY_SIZE:  # somebody cuts it meanwhile
+                raise TruncatedError(Location(name, file.tell()), "the end of the file", "entries")
+            yield from map(ProducerSnapshotEntry._make, _ENTRY.iter_unpack(data))

@@ -582,6 +582,21 @@ def record_attributes(data: Any, positions: Any, legacy: bool, out: Any) -> None
 
 
 @kernel
+def stored_timestamps(data: Any, table: Any, positions: Any, counts: Any, out: Any) -> None:
+    row = 0
+    for batch in range(len(counts)):
+        base_timestamp = int(table[BASE_TIMESTAMP, batch])
+        for _ in range(counts[batch]):
+            at = positions[row] + 0
+            if table[MAGIC, batch] >= 2:
+                at = varint(data, at, len(data))[1]
+                out[row] = wrap(base_timestamp + varlong(data, at + 1, len(data))[0])
+            else:
+                out[row] = int64(data, at + 18) if byte(data, at + 16) > 0 else -1
+            row += 1
+
+
+@kernel
 def headers_position(data: Any, longs: Any, ints: Any, row: int) -> int:
     """Where the first header of a decoded magic-2 record begins: behind their count."""
     at = longs[VALUE_POSITION, row] + max(ints[VALUE_LENGTH, row], 0)

@@ -140,6 +140,16 @@ class RecordColumns:
         return attributes
 
     @cached_property
+    def stored_timestamp(self) -> Int64s:
+        """As it stands in the record. Under LogAppendTime that counts for nothing: `timestamp`."""
+        if not (self.batches.attributes & k.LOG_APPEND_TIME).any():
+            return self.timestamp
+        timestamps = np.empty(len(self), np.int64)
+        places = (self.record_position, self.counts)
+        self._kernels.stored_timestamps(self._bytes, self.batches.table, *places, timestamps)
+        return timestamps
+
+    @cached_property
     def headers_position(self) -> Int64s:
         """Where the first header begins, if there is one."""
         if self.batches.is_legacy[0]:

@@ -18,6 +18,7 @@ from kafka_format.producer_snapshot import (
     decode_producer_snapshot,
     encode_producer_snapshot,
     iter_producer_snapshot,
+    iter_read_producer_snapshot,
     read_producer_snapshot,
 )
 from tests.kafka_format import damage
@@ -169,3 +170,24 @@ def test_a_file_is_read_and_its_path_is_in_the_error(tmp_path):
     with pytest.raises(TruncatedError) as caught:
         read_producer_snapshot(path)
     assert caught.value.location == (str(path), 0)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3])
+def test_a_file_is_read_some_entries_at_a_time(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr("kafka_format.producer_snapshot._PIECE_ENTRIES", piece)
+    path = tmp_path / "00000000000000000005.snapshot"
+    path.write_bytes(OPEN_TRANSACTIONS)
+    assert list(iter_read_producer_snapshot(path)) == ENTRIES
+    path.write_bytes(EMPTY)
+    assert list(iter_read_producer_snapshot(path)) == []
+
+
+def test_a_file_is_checked_before_its_first_entry_is_given(tmp_path):
+    path = tmp_path / "00000000000000000005.snapshot"
+    for data in [*damage.cuts(OPEN_TRANSACTIONS), *(each for _, each in damage.flips(EMPTY))]:
+        path.write_bytes(data)
+        with pytest.raises(FormatError) as whole:
+            read_producer_snapshot(path)
+        with pytest.raises(FormatError) as in_pieces:
+            next(iter_read_producer_snapshot(path))
+        assert str(in_pieces.value) == str(whole.value)

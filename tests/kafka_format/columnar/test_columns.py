@@ -11,8 +11,13 @@ from kafka_format.batch import encode_batch
 from kafka_format.columnar import kernels, native
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
 from kafka_format.columnar.records import RecordScan
-from kafka_format.compression import Codec
-from kafka_format.legacy import encode_legacy_batch
+from kafka_format.compression import Codec, compress
+from kafka_format.legacy import (
+    LegacyHeader,
+    LegacyMessage,
+    encode_legacy_batch,
+    encode_message,
+)
 from kafka_format.record import Header, SimpleRecord, TimestampType
 
 BATCH = encode_batch(
@@ -79,6 +84,31 @@ def test_legacy_messages_have_offsets_times_and_places(compiled):
     assert columns.batch.tolist() == [0, 0]
     assert columns.attributes.tolist() == [8, 8]
     assert columns.headers().record.tolist() == []
+
+
+@pytest.mark.parametrize("compiled", MODES)
+def test_the_timestamps_that_are_stored_are_there_beside_those_that_count(compiled):
+    records = [SimpleRecord(1000, b"k", b"v"), SimpleRecord(990, b"k", None)]
+    append = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": 99}
+    mixed = encode_batch(records, base_offset=5) + encode_batch(records, base_offset=7, **append)
+    (columns,) = RecordScan(mixed, compiled=compiled)
+    assert columns.timestamp.tolist() == [1000, 990, 99, 99]
+    assert columns.stored_timestamp.tolist() == [1000, 990, 1000, 990]
+    (columns,) = RecordScan(encode_batch(records), compiled=compiled)
+    assert columns.stored_timestamp.tolist() == [1000, 990]
+
+
+@pytest.mark.parametrize("compiled", MODES)
+def test_so_are_those_of_messages_inside_a_wrapper(compiled):
+    """One of magic 0, which has none, and one of magic 1 (KAFKA-4298)."""
+    old = encode_legacy_batch([SimpleRecord(-1, b"k", b"v")], magic=0)
+    new = encode_legacy_batch([SimpleRecord(1000, b"k", b"v")], magic=1, base_offset=1)
+    header = LegacyHeader(6, 0, 0, 1, int(Codec.GZIP) | 8, 99)
+    wrapper = encode_message(LegacyMessage(header, None, compress(Codec.GZIP, old + new)))
+    (columns,) = RecordScan(wrapper, compiled=compiled)
+    assert columns.offset.tolist() == [5, 6]
+    assert columns.timestamp.tolist() == [-1, 99]
+    assert columns.stored_timestamp.tolist() == [-1, 1000]
 
 
 @pytest.mark.parametrize("compiled", MODES)
