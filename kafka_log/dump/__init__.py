@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kafka_format.errors import FormatError
 from kafka_log.dump.options import BytesDecoder, DumpOptions, Filters, RecordDecoder
-from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.dump.output import Output, Report, file_fields, json_line
 from kafka_log.names import FileKind, FileName, FileState
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def dump_file(
 ) -> None:
     file = file._replace(path=_java_path(file.path), name=_name_of(file))
     kind = file.name.kind
+    report.begin(file)
     if not Path(file.path).is_file():  # opening a pipe would wait for its writer
         report.unreadable(file.path, "not a regular file")
         return
@@ -121,9 +122,7 @@ def _announce(file: FoundFile, options: DumpOptions, output: Output) -> None:
         return
     row = {
         "kind": "file",
-        "path": printable(file.path),
-        "topic": file.topic,
-        "partition": file.partition,
+        **file_fields(file),
         "file_kind": file.name.kind.name.lower(),
         "state": file.name.state.name.lower(),
         "offset": file.name.offset,

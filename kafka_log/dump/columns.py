@@ -18,7 +18,7 @@ from kafka_format.columnar.window import readonly
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_format.record import TimestampType
 from kafka_log.dump import kernels as k
-from kafka_log.dump.lines import JsonLines, TextLines
+from kafka_log.dump.lines import STORED_TIMESTAMP, JsonLines, TextLines
 from kafka_log.dump.rows import BOOLEANS, COMPRESSION_NAMES, RowWriter
 
 if TYPE_CHECKING:
@@ -117,6 +117,10 @@ class Compiled:
             before, behind = lines.delete_horizon(0).split("0")
             absent, around = self._span(lines.delete_horizon(None)), self._span(before, behind)
             value, flag = self._column("base_timestamp"), self._column("has_delete_horizon")
+            self._add(k.OPTIONAL, value, flag, absent, around)
+        elif name == "stored_timestamp":
+            absent, around = self._span(""), self._span(*STORED_TIMESTAMP.split("%d"))
+            value, flag = self._column(name), self._column("is_log_append_time")
             self._add(k.OPTIONAL, value, flag, absent, around)
         elif name == "of_batch":
             self._add(k.OF_BATCH)
@@ -234,7 +238,7 @@ class _ColumnDump:
 
     def _dump_batches(self, batches: BatchColumns) -> BatchColumns:
         shown = self._may_pass(batches)
-        for batch in np.flatnonzero(shown & ~batches.is_valid).tolist():
+        for batch in np.flatnonzero(~batches.is_valid).tolist():  # whatever its header says
             self._report_invalid(batches, batch)
         legacy = batches.is_legacy
         cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(batches)]
@@ -430,9 +434,9 @@ def _int32(values: Int64s) -> Int64s:
 
 
 def _record_column(records: RecordColumns, rows: slice, name: str) -> Any:
-    if name == "timestamp_type":
-        attributes = records.batches.attributes[records.batch[rows]]
-        return (attributes & _LOG_APPEND_TIME) != 0
+    if name in ("timestamp_type", "is_log_append_time"):
+        of_batches = (records.batches.attributes & _LOG_APPEND_TIME) != 0
+        return of_batches[records.batch[rows]] if of_batches.any() else False
     return getattr(records, _RECORD_NAMES.get(name, name))[rows]
 
 

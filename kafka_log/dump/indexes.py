@@ -9,29 +9,27 @@ An entry is checked by reading the batches it leads to, not the rest of the log.
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from kafka_format import offset_index, time_index
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
-from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
 from kafka_format.log_file import LogFile
-from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.dump.index_slots import IndexSlots
+from kafka_log.dump.output import Output, Report, file_fields, json_line
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafka_format.log_file import AnyBatch
     from kafka_log.directory import FoundFile
+    from kafka_log.dump.index_slots import IndexEnd
     from kafka_log.dump.options import DumpOptions
-
-    Slots = np.ndarray[Any, np.dtype[np.void]]
 
 _NO_OFFSET = -1
 _NO_TIMESTAMP = -1
@@ -40,128 +38,129 @@ _NO_TIMESTAMP = -1
 def dump_offset_index(
     file: FoundFile, options: DumpOptions, output: Output, report: Report
 ) -> None:
-    data = read_file_bytes(file.path, limit=JAVA_MAX)
     base_offset = file.name.offset or 0
-    slots = offset_index.decode_offset_index_columns(data)
-    index = offset_index.decode_offset_index(data, base_offset)
-    if not len(slots) and not options.filters and options.format == "text":
+    index = _offset_slots(file.path)
+    if not len(index) and not options.filters and options.format == "text":
         output.text(f"{file.path} is empty.\n")
     if options.index_sanity_check:
-        if len(slots):
-            offsets = slots["relative_offset"].astype(np.int64) + base_offset
-            _sanity_check(file, int(offsets[-1]), base_offset, len(data), 8, output, report)
+        if len(index):
+            last_offset = base_offset + index[-1]["relative_offset"]
+            error = _size_or_offset_error(file, index, last_offset)
+            _tell_sanity(file, error, options, output, report)
         return
-    _report_tail(file, index, offset_index.ENTRY_SIZE, report)
-    has_entries = bool(len(index.entries))
+    end = index.end()
+    _report_tail(file, end, index.slot_size, report)
     log = _open_log(file, options, report)
-    lines = []
-    for relative_offset, position in _shown(slots).tolist():
+    write = _entry_writer(file, "offset_index", ("offset", "position"), options, output)
+    for location, (relative_offset, position) in _located(file, index):
         offset = base_offset + relative_offset
-        if log is not None and (has_entries or position):
-            _check_offset_entry(file, log, offset, position, options, report)
+        if log is not None and (end.stop_position or position):
+            _check_offset_entry(location, log, offset, position, options, report)
         if not options.verify_index_only and options.filters.pass_entry(offsets=(offset, offset)):
-            lines.append((offset, position))
-    _print_entries(file, "offset_index", ("offset", "position"), lines, options, output)
+            write(offset, position)
     if log is not None:
         log.close()
 
 
 def dump_time_index(file: FoundFile, options: DumpOptions, output: Output, report: Report) -> None:
-    data = read_file_bytes(file.path, limit=JAVA_MAX)
     base_offset = file.name.offset or 0
-    slots = time_index.decode_time_index_columns(data)
-    index = time_index.decode_time_index(data, base_offset)
+    index = IndexSlots(file.path, time_index.DTYPE, time_index.decode_time_index)
     if options.index_sanity_check:
-        last_offset = base_offset
-        if len(slots):
-            last_offset += int(slots["relative_offset"][-1])
-            first, last = int(slots["timestamp"][0]), int(slots["timestamp"][-1])
-            if last < first:
-                location = Location(file.path, (len(slots) - 1) * time_index.ENTRY_SIZE)
-                report.found(
-                    CorruptError(location, f"last timestamp {last}", f"at least the first, {first}")
-                )
-                return
-        _sanity_check(file, last_offset, base_offset, len(data), 12, output, report)
+        _tell_sanity(file, _time_index_error(file, index), options, output, report)
         return
-    _report_tail(file, index, time_index.ENTRY_SIZE, report)
-    has_entries = bool(len(index.entries))
+    end = index.end()
+    _report_tail(file, end, index.slot_size, report)
     log = _open_log(file, options, report)
     positions = _Positions(file, base_offset) if log is not None else None
+    write = _entry_writer(file, "time_index", ("timestamp", "offset"), options, output)
     previous = _NO_TIMESTAMP
-    lines = []
-    for timestamp, relative_offset in _shown(slots).tolist():
+    for location, (timestamp, relative_offset) in _located(file, index):
         offset = base_offset + relative_offset
-        if log is not None and positions is not None and (has_entries or timestamp):
-            _check_time_entry(file, log, positions, (timestamp, offset), previous, report)
+        if log is not None and positions is not None and (end.stop_position or timestamp):
+            _check_time_entry(location, log, positions, (timestamp, offset), previous, report)
         if not options.verify_index_only and options.filters.pass_entry(
             offsets=(offset, offset), timestamp=timestamp
         ):
-            lines.append((timestamp, offset))
+            write(timestamp, offset)
         previous = timestamp
-    _print_entries(file, "time_index", ("timestamp", "offset"), lines, options, output)
     if log is not None:
         log.close()
 
 
-def _shown(slots: Slots) -> Slots:
-    """Slots up to where the original stops."""
-    at_base = np.flatnonzero(slots["relative_offset"][1:] == 0)
-    return slots[: int(at_base[0]) + 1] if len(at_base) else slots
+def _offset_slots(path: str) -> IndexSlots:
+    return IndexSlots(path, offset_index.DTYPE, offset_index.decode_offset_index)
 
 
-def _print_entries(
-    file: FoundFile,
-    kind: str,
-    names: tuple[str, str],
-    entries: list[tuple[int, int]],
-    options: DumpOptions,
-    output: Output,
-) -> None:
+def _located(file: FoundFile, index: IndexSlots) -> Iterator[tuple[Location, tuple[int, int]]]:
+    """The fields of every slot that is shown, and where it is."""
+    for position, slots in index.shown():
+        for number, fields in enumerate(slots.tolist()):
+            yield Location(file.path, position + number * index.slot_size), fields
+
+
+def _entry_writer(
+    file: FoundFile, kind: str, names: tuple[str, str], options: DumpOptions, output: Output
+) -> Callable[[int, int], None]:
+    first, second = names
     if options.format == "text":
-        line = f"{names[0]}: %d {names[1]}: %d\n"
-        output.text("".join([line % entry for entry in entries]))
-        return
-    start = json_line({"kind": kind, "path": printable(file.path)})[:-2]
-    about = f',"topic":%s,"partition":%s,"{names[0]}":%d,"{names[1]}":%d}}\n'
-    topic, partition = json.dumps(file.topic), json.dumps(file.partition)
-    output.text("".join([f"{start}{about % (topic, partition, *entry)}" for entry in entries]))
+        return lambda one, other: output.text(f"{first}: {one} {second}: {other}\n")
+    start = json_line({"kind": kind, **file_fields(file)})[:-2]
+    return lambda one, other: output.text(f'{start},"{first}":{one},"{second}":{other}}}\n')
 
 
-def _sanity_check(
+def _time_index_error(file: FoundFile, index: IndexSlots) -> CorruptError | None:
+    base_offset = file.name.offset or 0
+    if not len(index):
+        return _size_or_offset_error(file, index, base_offset)
+    first, last = index[0]["timestamp"], index[-1]["timestamp"]
+    if last < first:
+        location = Location(file.path, (len(index) - 1) * index.slot_size)
+        return CorruptError(location, f"last timestamp {last}", f"at least the first, {first}")
+    return _size_or_offset_error(file, index, base_offset + index[-1]["relative_offset"])
+
+
+def _size_or_offset_error(
+    file: FoundFile, index: IndexSlots, last_offset: int
+) -> CorruptError | None:
+    """What a broker asks of an index at start-up; else it builds the index anew."""
+    end = Location(file.path, len(index) * index.slot_size)
+    base_offset = file.name.offset or 0
+    if last_offset < base_offset:
+        found = f"last offset {last_offset}"
+        return CorruptError(end, found, f"at least the base offset {base_offset}")
+    if index.size % index.slot_size:
+        return CorruptError(end, f"{index.size} bytes", f"a multiple of {index.slot_size}")
+    return None
+
+
+def _tell_sanity(
     file: FoundFile,
-    last_offset: int,
-    base_offset: int,
-    size: int,
-    entry_size: int,
+    error: CorruptError | None,
+    options: DumpOptions,
     output: Output,
     report: Report,
 ) -> None:
-    """What a broker asks of an index at start-up; else it builds the index anew."""
-    end = Location(file.path, size - size % entry_size)
-    if last_offset < base_offset:
-        found = f"last offset {last_offset}"
-        report.found(CorruptError(end, found, f"at least the base offset {base_offset}"))
-    elif size % entry_size:
-        found = f"{size} bytes"
-        report.found(CorruptError(end, found, f"a multiple of {entry_size}"))
+    if error is not None:
+        report.found(error)
+    elif options.format == "json":
+        output.text(json_line({"kind": "sanity_check", **file_fields(file), "is_passed": True}))
     else:
         output.text(f"{file.path} passed sanity check.\n")
 
 
-def _report_tail(file: FoundFile, index: Any, entry_size: int, report: Report) -> None:
+def _report_tail(file: FoundFile, end: IndexEnd, entry_size: int, report: Report) -> None:
     """Bytes that are neither entries nor padding."""
-    if not index.trailing:
+    size = end.trailing_bytes
+    if not size:
         return
-    location = Location(file.path, index.stop_position + index.padding_bytes)
-    size = len(index.trailing)
+    location = Location(file.path, end.stop_position + end.padding_bytes)
     error: FormatError
     if size < entry_size:
         error = TruncatedError(location, f"{size} bytes", f"an entry of {entry_size}")
-    elif index.padding_bytes:
+    elif end.padding_bytes:
         error = CorruptError(location, "an entry behind zeros", "zeros")
     else:
-        error = CorruptError(location, f"an entry {index.stop.value}", "entries that grow")
+        error = CorruptError(location, f"an entry {end.stop.value}", "entries that grow")
     report.found(error)
 
 
@@ -218,18 +217,23 @@ class _Log:
 
 
 def _check_offset_entry(
-    file: FoundFile, log: _Log, offset: int, position: int, options: DumpOptions, report: Report
+    location: Location,
+    log: _Log,
+    offset: int,
+    position: int,
+    options: DumpOptions,
+    report: Report,
 ) -> None:
     last_offset = log.last_offset_at(position, options.max_message_size)
     if last_offset is None:
         found = f"entry {offset} -> {position}"
         expected = f"the position of a batch of at most {options.max_message_size} bytes"
-        report.found(CorruptError(Location(file.path, 0), found, expected))
+        report.found(CorruptError(location, found, expected))
     elif last_offset != offset:
-        report.index_mismatch(file.path, offset, last_offset)
+        report.index_mismatch(location, offset, last_offset)
     elif options.verify_index and not log.is_boundary(position):
         found = f"entry {offset} -> {position}"
-        report.found(CorruptError(Location(file.path, 0), found, "the beginning of a batch"))
+        report.found(CorruptError(location, found, "the beginning of a batch"))
 
 
 class _Positions:
@@ -238,11 +242,11 @@ class _Positions:
     def __init__(self, file: FoundFile, base_offset: int) -> None:
         path = Path(file.path).with_name(str(file.name._replace(kind=FileKind.OFFSET_INDEX)))
         try:
-            index = offset_index.read_offset_index(path, base_offset)
+            entries = _offset_slots(str(path)).entries()
         except (OSError, FormatError):
-            index = offset_index.OffsetIndexFile.of(base_offset, [])
-        self._offsets = index.offsets
-        self._positions = index.entries["position"]
+            entries = np.empty(0, offset_index.DTYPE)
+        self._offsets = entries["relative_offset"].astype(np.int64) + base_offset
+        self._positions = entries["position"]
 
     def before(self, offset: int) -> int:
         slot = int(np.searchsorted(self._offsets, offset, side="right")) - 1
@@ -250,7 +254,7 @@ class _Positions:
 
 
 def _check_time_entry(
-    file: FoundFile,
+    location: Location,
     log: _Log,
     positions: _Positions,
     entry: tuple[int, int],
@@ -261,7 +265,7 @@ def _check_time_entry(
     batches = log.batches_from(min(positions.before(offset), log.size))
     batch = next((each for each in batches if each.header.last_offset >= offset), None)
     if batch is None:
-        report.offset_not_found(file.path, offset, _NO_OFFSET, is_damage=True)
+        report.offset_not_found(location, offset, _NO_OFFSET, is_damage=True)
         return
     largest, timestamp_there = _NO_TIMESTAMP, None
     try:
@@ -276,9 +280,9 @@ def _check_time_entry(
         # Up to 3.x an entry named the record itself. The original complains of those, too.
         is_right = timestamp_there == timestamp
         last_offset = batch.header.last_offset
-        report.offset_not_found(file.path, offset, last_offset, is_damage=not is_right)
+        report.offset_not_found(location, offset, last_offset, is_damage=not is_right)
         return
     if largest != timestamp:
-        report.timestamp_mismatch(file.path, timestamp, largest)
+        report.timestamp_mismatch(location, timestamp, largest)
     if previous >= timestamp:
-        report.timestamp_out_of_order(file.path, timestamp, previous)
+        report.timestamp_out_of_order(location, timestamp, previous)

@@ -13,7 +13,7 @@ from itertools import islice
 from kafka_format.java_text import decode_utf8
 from kafka_format.record import Header
 from kafka_log.directory import FoundFile
-from kafka_log.dump.output import printable
+from kafka_log.dump.output import file_fields, json_line
 from kafka_log.dump.template import Template
 
 RECORD_INDENT = "|"
@@ -71,9 +71,11 @@ _JSON_OF_LEGACY_BATCH = (
     '"producer_epoch":null,"is_transactional":false,"is_control":false,'
 )
 _JSON_RECORD = (
-    '"offset":<offset>,"timestamp_ms":<timestamp>,"sequence":<sequence>,'
-    '"key_size":<key_size>,"value_size":<value_size>,'
+    '"offset":<offset>,"timestamp_ms":<timestamp><stored_timestamp>,"sequence":<sequence>,'
+    '"attributes":<attributes>,"key_size":<key_size>,"value_size":<value_size>,'
 )
+STORED_TIMESTAMP = ',"stored_timestamp_ms":%d'
+"""Only under LogAppendTime: else it is the timestamp."""
 
 
 class TextLines:
@@ -130,8 +132,10 @@ class JsonLines:
 
     def __init__(self, file: FoundFile, *, contents: bool) -> None:
         self.has_contents = contents
-        about = file_members(file)
-        batch, record = f'{{"kind":"batch",{about}', f'{{"kind":"record",{about}'
+        batch, record = (
+            f"{json_line({'kind': kind, **file_fields(file)})[:-2]},"
+            for kind in ("batch", "record")
+        )
         self.batch = Template(_JSON_BATCH, prefix=batch)
         self.legacy_batch = Template(_JSON_LEGACY_BATCH, prefix=batch)
         self.of_batch = Template(_JSON_OF_BATCH)
@@ -243,13 +247,6 @@ def _texts(slices: Iterable[memoryview]) -> Iterator[str]:
     for each in slices:
         yield decoder.decode(each)
     yield decoder.decode(b"", final=True)
-
-
-def file_members(file: FoundFile) -> str:
-    """Which file a row is of, as the first members of its object, with a comma behind."""
-    path = json.dumps(printable(file.path), ensure_ascii=False)
-    topic = json.dumps(file.topic and printable(file.topic), ensure_ascii=False)
-    return f'"path":{path},"topic":{topic},"partition":{json.dumps(file.partition)},'
 
 
 def _listed(texts: Iterator[str]) -> str:

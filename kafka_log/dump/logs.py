@@ -18,7 +18,7 @@ from kafka_format.errors import CorruptError, Location
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
-from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.dump.output import Output, Report, file_fields, json_line
 from kafka_log.dump.rows import RowWriter
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 
@@ -75,7 +75,7 @@ def dump_log(
         else:
             end = _dump_rows(log, file, options, writer, output, report, on_progress)
     if writer.gaps and not options.filters:
-        report.non_consecutive(file.path, writer.gaps)
+        report.non_consecutive(file, writer.gaps)
     _print_end(file, end, options, output, report)
 
 
@@ -242,7 +242,7 @@ def _print_end(
     if options.format == "json":
         row = {
             "kind": "end",
-            "path": printable(file.path),
+            **file_fields(file),
             "position": end.position,
             "reason": end.reason,
             "trailing_bytes": trailing,

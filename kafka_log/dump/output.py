@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 from typing import TYPE_CHECKING, BinaryIO, TextIO
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, TextIO
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafka_format.errors import FormatError
+    from kafka_format.errors import FormatError, Location
+    from kafka_log.directory import FoundFile
     from kafka_log.dump.gaps import Gaps
 
 _PIECE = 256 * 1024
@@ -71,6 +73,11 @@ class Report:
         self._timestamps_out_of_order: dict[str, list[tuple[int, int]]] = {}
         self._offsets_not_found: dict[str, list[tuple[int, int]]] = {}
         self._non_consecutive: dict[str, Gaps] = {}
+        self._file: FoundFile | None = None
+
+    def begin(self, file: FoundFile) -> None:
+        """What is found from here on is of this file, or of one beside it."""
+        self._file = file
 
     def say(self, text: str) -> None:
         """Talk: neither data nor damage."""
@@ -83,52 +90,54 @@ class Report:
     def found(self, error: FormatError) -> None:
         self.is_damaged = True
         self.say(str(error))
-        path, position = error.location
-        self._row(path, "damage", position=position, found=error.found, expected=error.expected)
+        self._row(error.location, "damage", found=error.found, expected=error.expected)
 
-    def index_mismatch(self, path: str, index_offset: int, log_offset: int) -> None:
+    def index_mismatch(self, entry: Location, index_offset: int, log_offset: int) -> None:
         """An entry's offset, and the last offset of the batch that it points at."""
         self.is_damaged = True
-        self._index_mismatches.setdefault(path, {})[index_offset] = log_offset
-        self._row(path, "index_mismatch", index_offset=index_offset, log_offset=log_offset)
+        self._index_mismatches.setdefault(entry.path, {})[index_offset] = log_offset
+        self._row(entry, "index_mismatch", index_offset=index_offset, log_offset=log_offset)
 
-    def timestamp_mismatch(self, path: str, index_timestamp: int, log_timestamp: int) -> None:
+    def timestamp_mismatch(self, entry: Location, timestamp: int, log_timestamp: int) -> None:
         self.is_damaged = True
-        self._timestamp_mismatches.setdefault(path, []).append((index_timestamp, log_timestamp))
+        self._timestamp_mismatches.setdefault(entry.path, []).append((timestamp, log_timestamp))
         self._row(
-            path,
-            "timestamp_mismatch",
-            index_timestamp=index_timestamp,
-            log_timestamp=log_timestamp,
+            entry, "timestamp_mismatch", index_timestamp=timestamp, log_timestamp=log_timestamp
         )
 
-    def timestamp_out_of_order(self, path: str, timestamp: int, previous: int) -> None:
+    def timestamp_out_of_order(self, entry: Location, timestamp: int, previous: int) -> None:
         self.is_damaged = True
-        self._timestamps_out_of_order.setdefault(path, []).append((timestamp, previous))
+        self._timestamps_out_of_order.setdefault(entry.path, []).append((timestamp, previous))
         self._row(
-            path,
+            entry,
             "timestamp_out_of_order",
             index_timestamp=timestamp,
             previous_index_timestamp=previous,
         )
 
     def offset_not_found(
-        self, path: str, index_offset: int, log_offset: int, *, is_damage: bool
+        self, entry: Location, index_offset: int, log_offset: int, *, is_damage: bool
     ) -> None:
-        self._offsets_not_found.setdefault(path, []).append((index_offset, log_offset))
+        self._offsets_not_found.setdefault(entry.path, []).append((index_offset, log_offset))
         if not is_damage:
             return
         self.is_damaged = True
         self._row(
-            path,
+            entry,
             "offset_not_found",
             index_offset=index_offset,
             log_offset=None if log_offset == -1 else log_offset,
         )
 
-    def non_consecutive(self, path: str, gaps: Gaps) -> None:
+    def non_consecutive(self, file: FoundFile, gaps: Gaps) -> None:
         """Gaps between offsets: no damage, since compaction and transactions leave them."""
-        self._non_consecutive[path] = gaps
+        self._non_consecutive[file.path] = gaps
+        if not self._json_rows:
+            return
+        start = json_line({"kind": "non_consecutive", **file_fields(file)})[:-2]
+        for offset, following in gaps:
+            if offset >= 0:  # the original begins to count at -1, where no record is
+                self._output.text(f'{start},"offset":{offset},"followed_by":{following}}}\n')
 
     def summarize(self) -> None:
         """The original's reports, in its words and its order."""
@@ -155,13 +164,31 @@ class Report:
             for offset, following in gaps:
                 self.say(f"  {offset} is followed by {following}")
 
-    def _row(self, path: str, problem: str, **fields: object) -> None:
-        if self._json_rows:
-            self._output.text(
-                json_line(
-                    {"kind": "finding", "path": printable(path), "problem": problem, **fields}
-                )
-            )
+    def _row(self, location: Location, problem: str, **fields: object) -> None:
+        if not self._json_rows:
+            return
+        row = {"kind": "finding", **_path_fields(location.path), **_partition_fields(self._file)}
+        row |= {"problem": problem, "position": location.position, **fields}
+        self._output.text(json_line(row))
+
+
+def file_fields(file: FoundFile) -> dict[str, object]:
+    """Which file a row is of: the first fields of them all, behind its kind."""
+    return {**_path_fields(file.path), **_partition_fields(file)}
+
+
+def _path_fields(path: str) -> dict[str, object]:
+    """A path that is no UTF-8 is shown as well as can be, and its bytes beside."""
+    fields: dict[str, object] = {"path": printable(path)}
+    if fields["path"] != path:
+        fields["path_base64"] = base64.b64encode(encoded(path)).decode()
+    return fields
+
+
+def _partition_fields(file: FoundFile | None) -> dict[str, object]:
+    if file is None or file.topic is None:
+        return {"topic": None, "partition": None}
+    return {"topic": printable(file.topic), "partition": file.partition}
 
 
 def json_line(row: Mapping[str, object]) -> str:

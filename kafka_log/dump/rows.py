@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -11,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.control import ControlRecordType, decode_control_record
-from kafka_format.errors import FormatError, MalformedRecordError
+from kafka_format.errors import CrcMismatchError, FormatError, MalformedRecordError
 from kafka_format.java_text import decode_utf8
-from kafka_format.legacy import LegacyBatch, LegacyHeader, LegacyMessage, encode_message
+from kafka_format.legacy import LegacyBatch, LegacyHeader, LegacyMessage
 from kafka_format.message import Message
 from kafka_format.record import Record, TimestampType
 from kafka_log.dump.decoders import control_record_text, json_text
 from kafka_log.dump.gaps import Gaps
 from kafka_log.dump.lines import (
     SLICE,
+    STORED_TIMESTAMP,
     JsonLines,
     TextLines,
     base64_parts,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from kafka_log.dump.output import Report
 
 _PART = 256 * 1024
-_INNER_CRC = struct.Struct(">I")
-_INNER_CRC_POSITION = 12
 _NUMBERS = {BytesDecoder.INTEGER: 4, BytesDecoder.LONG: 8}
 COMPRESSION_NAMES = [
     *(codec.name.lower() for codec in Codec),
@@ -60,7 +58,8 @@ _LEGACY_BATCH = (
 _IS_VALID, _IS_VALID_LEGACY = _BATCH.index("is_valid"), _LEGACY_BATCH.index("is_valid")
 _RECORD = (
     *("offset", "timestamp", "sequence", "key_size", "value_size", "timestamp_type", "of_batch"),
-    *("headers", "key", "value", "contents", "control", "decoded", "crc", "is_valid"),
+    *("headers", "key", "value", "contents", "control", "decoded", "attributes"),
+    *("stored_timestamp", "crc", "is_valid"),
 )
 _Filler = Callable[[tuple[Any, ...]], str]
 
@@ -109,6 +108,8 @@ class RowWriter:
     def batch(self, batch: AnyBatch) -> Iterator[str]:
         """The batch's line and, on request, those of its records: in parts, where they are many."""
         if self._is_filtered and not self._may_pass(batch):
+            # That is what its header says, which is nothing if the checksum is wrong.
+            self.report_invalid(batch)
             return
         if isinstance(batch, RecordBatch):
             values = self._values(batch)
@@ -134,19 +135,46 @@ class RowWriter:
         yield from _joined(line, lines)
 
     def _records(self, batch: AnyBatch) -> Iterator[tuple[Record, tuple[Any, ...]]]:
-        """Each record, and the values that only one of a legacy batch has: `_RECORD`'s last."""
-        if isinstance(batch, RecordBatch):
-            return zip(batch.iter_records(), repeat(()))
+        """Each record, and what it does not tell itself: `_RECORD`'s last."""
+        if isinstance(batch, LegacyBatch):
+            return self._legacy_records(batch)
+        append_time = batch.header.log_append_time
+        if append_time is None or not self.lines.is_json:
+            return zip(batch.iter_records(), repeat(("",)))
         return (
-            (record, self._inner_crc(batch, message)) for record, message in batch.iter_entries()
+            (record._replace(timestamp=append_time), (_stored_timestamp(record.timestamp),))
+            for record in batch.iter_stored_records()
         )
 
-    def _inner_crc(self, batch: LegacyBatch, message: LegacyMessage) -> tuple[int, str]:
-        """The stored checksum of a message, and whether it is the right one."""
-        if batch.header.codec_id == 0:
-            return batch.header.crc, BOOLEANS[batch.is_valid]
-        (computed,) = _INNER_CRC.unpack_from(encode_message(message), _INNER_CRC_POSITION)
-        return message.header.crc, BOOLEANS[message.header.crc == computed]
+    def _legacy_records(self, batch: LegacyBatch) -> Iterator[tuple[Record, tuple[Any, ...]]]:
+        is_append_time = batch.header.timestamp_type is TimestampType.LOG_APPEND_TIME
+        computed_crcs = (
+            batch.iter_inner_crcs() if batch.header.codec_id else iter([batch.computed_crc])
+        )
+        return (
+            (
+                record,
+                (
+                    _stored_timestamp(message.header.timestamp) if is_append_time else "",
+                    message.header.crc,
+                    self._is_valid(batch, record, message, computed_crc),
+                ),
+            )
+            for (record, message), computed_crc in zip(
+                batch.iter_entries(), computed_crcs, strict=False
+            )
+        )
+
+    def _is_valid(
+        self, batch: LegacyBatch, record: Record, message: LegacyMessage, computed_crc: int
+    ) -> str:
+        """Of a message. One inside a wrapper is told; any other is the batch, and was."""
+        stored_crc = message.header.crc
+        if stored_crc != computed_crc and batch.header.codec_id:
+            found = f"stored crc {stored_crc:#010x} of the message inside, offset {record.offset}"
+            expected = f"computed crc {computed_crc:#010x}"
+            self._report.found(CrcMismatchError(batch.location, found, expected))
+        return BOOLEANS[stored_crc == computed_crc]
 
     def _values(self, batch: RecordBatch) -> tuple[Any, ...]:
         """As `_BATCH` names them."""
@@ -243,8 +271,8 @@ class RowWriter:
             about = self._fill_of_batch(of_batch)
             is_control = batch.header.is_control
             fill = self._fill_control_record if is_control else self._fill_record
-        for record, of_legacy_record in records:
-            offset, timestamp, key, value, headers, sequence, _ = record
+        for record, beside in records:
+            offset, timestamp, key, value, headers, sequence, attributes = record
             if offset != self.last_offset + 1:
                 self.gaps.add(self.last_offset, offset)
             self.last_offset = offset
@@ -265,7 +293,8 @@ class RowWriter:
                     about,
                     shown,
                     *self._parts(record, batch, is_control=is_control, in_parts=in_parts),
-                    *of_legacy_record,
+                    attributes,
+                    *beside,
                 )
             )
             if in_parts:
@@ -412,15 +441,24 @@ def _has_records(batch: AnyBatch) -> bool:
     return isinstance(batch, LegacyBatch) or batch.header.record_count > 0
 
 
+def _stored_timestamp(timestamp: int) -> str:
+    return STORED_TIMESTAMP % timestamp
+
+
 def _joined(line: str, lines: Iterable[str]) -> Iterator[str]:
-    """A batch's line and its records' as one text or, if it is long, several."""
-    part, size = [line], len(line)
+    """A batch's line and its records' as one text or, if it is long, several.
+
+    A line that is given in parts is given to its end before the next record is looked at: what is
+    found there is a line too.
+    """
+    part, size, is_within = [line], len(line), False
     for each in lines:
         part.append(each)
         size += len(each)
-        if size > _PART:
+        is_end = each.endswith("\n")
+        if size > _PART or (is_within and is_end):
             yield "".join(part)
-            part, size = [], 0
+            part, size, is_within = [], 0, not is_end
     if part:
         yield "".join(part)
 

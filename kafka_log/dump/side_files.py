@@ -18,12 +18,14 @@ from kafka_format.errors import (
     UnsupportedError,
 )
 from kafka_format.java_text import decode_utf8, uuid_text
-from kafka_log.dump.output import Output, Report, json_line, printable
+from kafka_log.dump.output import Output, Report, file_fields, json_line, printable
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
     from kafka_log.directory import FoundFile
     from kafka_log.dump.options import DumpOptions
+
+_PIECE_ENTRIES = 16 * 1024
 
 
 class Row(NamedTuple):
@@ -38,12 +40,7 @@ class Row(NamedTuple):
 
 def dump_side_file(file: FoundFile, options: DumpOptions, output: Output, report: Report) -> None:
     kind, rows = _READERS[file.name.kind]
-    about = {
-        "kind": kind,
-        "path": printable(file.path),
-        "topic": file.topic,
-        "partition": file.partition,
-    }
+    about = {"kind": kind, **file_fields(file)}
     for row in rows(file, report):
         if options.filters and not options.filters.pass_entry(
             offsets=row.offsets, timestamp=row.timestamp, producer_id=row.producer_id
@@ -61,39 +58,34 @@ def is_side_file(kind: FileKind) -> bool:
 
 def _transaction_index(file: FoundFile, report: Report) -> Iterator[Row]:
     from kafka_format import transaction_index
-    from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
+    from kafka_log.dump.index_slots import iter_pieces
 
-    data = read_file_bytes(file.path, limit=JAVA_MAX)
     size = transaction_index.ENTRY_SIZE
-    for slot, values in enumerate(
-        transaction_index.decode_transaction_index_columns(data).tolist()
-    ):
-        entry = transaction_index.AbortedTransaction._make(values)
-        if entry.version != transaction_index.VERSION:
-            location = Location(file.path, slot * size)
-            report.found(UnsupportedError(location, f"version {entry.version}", "version 0"))
-        yield Row(
-            f"version: {entry.version >> 8} producerId: {entry.producer_id}"  # one byte, as Kafka
-            f" firstOffset: {entry.first_offset} lastOffset: {entry.last_offset}"
-            f" lastStableOffset: {entry.last_stable_offset}",
-            entry._asdict(),
-            offsets=(entry.first_offset, entry.last_offset),
-            producer_id=entry.producer_id,
-        )
-    if left := len(data) % size:
-        location = Location(file.path, len(data) - left)
+    position = 0
+    for data in iter_pieces(file.path, 0, file.size, _PIECE_ENTRIES * size):
+        slots = transaction_index.decode_transaction_index_columns(data).tolist()
+        for slot, entry in enumerate(map(transaction_index.AbortedTransaction._make, slots)):
+            if entry.version != transaction_index.VERSION:
+                location = Location(file.path, position + slot * size)
+                report.found(UnsupportedError(location, f"version {entry.version}", "version 0"))
+            yield Row(
+                f"version: {entry.version >> 8} producerId: {entry.producer_id}"  # a byte, as Kafka
+                f" firstOffset: {entry.first_offset} lastOffset: {entry.last_offset}"
+                f" lastStableOffset: {entry.last_stable_offset}",
+                entry._asdict(),
+                offsets=(entry.first_offset, entry.last_offset),
+                producer_id=entry.producer_id,
+            )
+        position += len(data)
+    if left := position % size:
+        location = Location(file.path, position - left)
         report.found(TruncatedError(location, f"{left} bytes", f"an entry of {size}"))
 
 
-def _producer_snapshot(file: FoundFile, report: Report) -> Iterator[Row]:
-    from kafka_format import producer_snapshot
+def _producer_snapshot(file: FoundFile, _: Report) -> Iterator[Row]:
+    from kafka_format.producer_snapshot import iter_read_producer_snapshot
 
-    try:
-        snapshot = producer_snapshot.read_producer_snapshot(file.path)
-    except FormatError as error:
-        report.found(error)
-        return
-    for entry in producer_snapshot.iter_producer_snapshot(snapshot):
+    for entry in iter_read_producer_snapshot(file.path):
         open_transaction = entry.current_txn_first_offset
         first = (
             "OptionalLong.empty" if open_transaction < 0 else f"OptionalLong[{open_transaction}]"
@@ -136,7 +128,11 @@ def _offset_checkpoint(file: FoundFile, _: Report) -> Iterator[Row]:
     for entry in read_offset_checkpoint(file.path).entries:
         yield Row(
             f"topic: {entry.topic} partition: {entry.partition} offset: {entry.offset}",
-            {"checkpoint": file.name.kind.value, **entry._asdict()},
+            {
+                "checkpoint": file.name.kind.value,
+                **entry._asdict(),
+                "topic": printable(entry.topic),
+            },
             offsets=(entry.offset, entry.offset),
         )
 

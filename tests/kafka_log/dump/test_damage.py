@@ -2,13 +2,19 @@
 
 import random
 import struct
+import zlib
 from pathlib import Path
 
 import pytest
 
 from kafka_format.batch import assemble, decode_batch, encode_batch
-from kafka_format.compression import Codec
-from kafka_format.legacy import encode_legacy_batch
+from kafka_format.compression import Codec, compress
+from kafka_format.legacy import (
+    LegacyHeader,
+    LegacyMessage,
+    encode_legacy_batch,
+    encode_message,
+)
 from kafka_format.record import Header, SimpleRecord
 from tests.kafka_log.dump.comparison import ENGINES, reports, run
 from tests.oracle.client import Oracle, record
@@ -150,6 +156,57 @@ def test_a_compression_bomb_is_refused(tmp_path: Path) -> None:
     assert "grow beyond" in ours.stderr
 
 
+def wrapped(inner: bytes, magic: int) -> bytes:
+    """A gzip wrapper around these messages, whose own checksum is right."""
+    header = LegacyHeader(1, 0, 0, magic, int(Codec.GZIP), 7 if magic else -1)
+    return encode_message(LegacyMessage(header, None, compress(Codec.GZIP, inner, magic=magic)))
+
+
+def messages(magic: int) -> bytes:
+    """Two of offsets 0 and 1, the second with a wrong checksum."""
+    first, second = (
+        encode_legacy_batch([SimpleRecord(7, b"k", b"v")], magic=magic, base_offset=offset)
+        for offset in range(2)
+    )
+    return first + second[:-1] + b"w"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_wrong_checksum_inside_a_wrapper_is_told(
+    oracle: Oracle, tmp_path: Path, engine: str, magic: int
+) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(wrapped(messages(magic), magic))
+    original = oracle.dump("--files", path, "--print-data-log")
+    ours = run(path, "--print-data-log", engine=engine)
+    assert original.stdout.count("isValid: true") == original.stdout.count("isValid: false") == 1
+    assert ours.stdout == original.stdout
+    assert ours.code == 1
+    assert ours.stderr.count("\n") == 1
+    assert f"{path}@0: found stored crc 0x" in ours.stderr
+    assert "of the message inside, offset 1, expected computed crc 0x" in ours.stderr
+    rows = run(path, "--deep-iteration", "--format", "json", engine=engine)
+    assert [row["is_valid"] for row in rows.of_kind("record")] == [True, False]
+    assert [row["position"] for row in rows.of_kind("finding")] == [0]
+    assert run(path, "--key", "other", engine=engine).code == 1  # whose key may be damaged, too
+    assert run(path, engine=engine) == (0, oracle.dump("--files", path).stdout, "")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_bytes_behind_a_message_inside_a_wrapper_count_for_its_checksum(
+    oracle: Oracle, tmp_path: Path, engine: str
+) -> None:
+    fields = bytes.fromhex("01 00 0000000000000007 ffffffff ffffffff") + b"more"
+    message = struct.pack(">qiI", 0, 4 + len(fields), zlib.crc32(fields)) + fields
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(wrapped(message, 1))
+    original = oracle.dump("--files", path, "--deep-iteration")
+    assert "isValid: true" in original.stdout
+    ours = run(path, "--deep-iteration", engine=engine)
+    assert (ours.code, ours.stdout) == (0, original.stdout)
+
+
 # ------------------------------------------------------------------------------ indexes
 
 
@@ -200,6 +257,59 @@ def test_time_index_entries_are_judged_as_by_the_original(oracle: Oracle, indexe
         assert reports(original.stderr)
         assert reports(original.stderr).items() <= reports(ours.stderr).items()
         assert ours.code == 1
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Path:
+    """A log of three batches of 70 bytes, offsets 0 to 2, times 1000 to 3000."""
+    log = tmp_path / "orders-3" / f"{0:020d}.log"
+    log.parent.mkdir()
+    batches = [
+        encode_batch([SimpleRecord(1000 * (offset + 1), b"a", b"b")], base_offset=offset)
+        for offset in range(3)
+    ]
+    assert [len(batch) for batch in batches] == [70] * 3
+    log.write_bytes(b"".join(batches))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([(1, 70), (3, 140)], ("index_mismatch", 8)),
+        ([(1, 70), (2, 100_000)], ("damage", 8)),
+        ([(1, 70), (2, 140), (4, 150)], ("damage", 16)),
+    ],
+)
+def test_a_wrong_offset_entry_is_told_with_its_position(three: Path, entries, expected) -> None:
+    index = three.with_suffix(".index")
+    index.write_bytes(b"".join(struct.pack(">ii", *entry) for entry in entries))
+    dumped = run(index, "--verify-index", "--format", "json")
+    assert dumped.code == 1
+    (finding,) = dumped.of_kind("finding")
+    assert (finding["problem"], finding["position"]) == expected
+    assert (finding["path"], finding["topic"], finding["partition"]) == (str(index), "orders", 3)
+
+
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([(1000, 0), (2001, 1)], [("timestamp_mismatch", 12)]),
+        ([(1000, 0), (3000, 9)], [("offset_not_found", 12)]),
+        (
+            [(2000, 1), (3000, 2), (2000, 1)],
+            [("damage", 24), ("timestamp_out_of_order", 24)],
+        ),
+    ],
+)
+def test_a_wrong_time_entry_is_told_with_its_position(three: Path, entries, expected) -> None:
+    index = three.with_suffix(".timeindex")
+    index.write_bytes(b"".join(struct.pack(">qi", *entry) for entry in entries))
+    dumped = run(index, "--format", "json")
+    assert dumped.code == 1
+    found = [(row["problem"], row["position"]) for row in dumped.of_kind("finding")]
+    assert found == expected
+    assert {row["path"] for row in dumped.of_kind("finding")} == {str(index)}
 
 
 def test_a_partial_entry_is_a_finding(indexed: Path) -> None:

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_format.batch import encode_batch
+from kafka_format.legacy import encode_legacy_batch
+from kafka_format.record import SimpleRecord
 from tests.kafka_log.dump.comparison import ENGINES, run
 from tests.oracle.client import Oracle
 from tests.oracle.logs import BuiltLog, ExpectedRecord, LogPlan
@@ -121,3 +124,71 @@ def test_times_are_epoch_milliseconds_or_iso(tmp_path: Path, built: BuiltLog) ->
     for iso in ("2023-11-14T22:13:30Z", "2023-11-14T22:13:30", "2023-11-14T23:13:30+01:00"):
         assert run(built.path, "--deep-iteration", "--end-time", iso) == by_number
     assert "| offset: " in by_number.stdout
+
+
+# ------------------------------------------------------------------------------ and damage
+
+PRODUCER_ID_END = 50  # the last byte of the producer id, in a batch
+SIZE = 76
+
+
+def produced(base_offset: int, timestamp: int) -> bytes:
+    batch = encode_batch(
+        [SimpleRecord(timestamp, b"key", b"value")],
+        base_offset=base_offset,
+        producer_id=15,
+        producer_epoch=0,
+        base_sequence=base_offset,
+    )
+    assert len(batch) == SIZE
+    return batch
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Three batches of producer 15, of which the second says 14."""
+    data = bytearray(b"".join(produced(number, 1000 * number) for number in range(3)))
+    data[SIZE + PRODUCER_ID_END] ^= 1
+    path = tmp_path / "orders-0" / f"{0:020d}.log"
+    path.parent.mkdir()
+    path.write_bytes(data)
+    return path
+
+
+HIDING = {
+    ("--producer-id", 15): [0, 2],
+    ("--producer-id", 16): [],
+    ("--offset", 2): [2],
+    ("--end-offset", 1): [0],
+    ("--start-time", 1500): [2],
+    ("--end-time", 500): [0],
+    ("--key", "other"): [],
+}
+
+
+@pytest.mark.parametrize("deep", [(), ("--deep-iteration",), ("--print-data-log",)])
+@pytest.mark.parametrize(("engine", "flags"), [*product(ENGINES, HIDING)])
+def test_no_filter_hides_a_batch_whose_checksum_is_wrong(
+    log: Path, engine: str, flags: tuple[str, object], deep: tuple[str, ...]
+) -> None:
+    """Its header may say anything: of the producer, the time and the rest."""
+    dumped = run(log, *deep, *flags, "--format", "json", engine=engine)
+    assert dumped.code == 1
+    assert [row["base_offset"] for row in dumped.of_kind("batch")] == HIDING[flags]
+    (finding,) = dumped.of_kind("finding")
+    assert (finding["problem"], finding["position"]) == ("damage", SIZE + 17)
+    assert finding["found"].startswith("stored crc 0x")
+    assert dumped.stderr.startswith(f"{log}@{SIZE + 17}: found stored crc 0x")
+    assert run(log, *deep, *flags, engine=engine).stderr == dumped.stderr
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nor_a_message_of_the_old_formats(tmp_path: Path, engine: str) -> None:
+    message = bytearray(encode_legacy_batch([SimpleRecord(5, b"k", b"v")], magic=1))
+    message[-1] ^= 1
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(message + produced(1, 5))
+    dumped = run(path, "--producer-id", 15, "--format", "json", engine=engine)
+    assert dumped.code == 1
+    assert [row["base_offset"] for row in dumped.of_kind("batch")] == [1]
+    assert dumped.stderr.startswith(f"{path}@12: found stored crc 0x")

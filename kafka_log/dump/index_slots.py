@@ -1,0 +1,121 @@
+"""An index by its slots, some at a time: a broker may preallocate 2 GiB of them for a few entries.
+
+What `decode` says of a whole file (kafka_format.index_end) is asked here of its pieces: each begins
+with the last entry of the one before, which the next must follow.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from kafka_format.errors import CorruptError, Location
+from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.index_end import IndexParts, Stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Slots = np.ndarray[Any, np.dtype[np.void]]
+
+PIECE_SLOTS = 64 * 1024
+
+
+class IndexEnd(NamedTuple):
+    """Where the entries end, why, and what lies behind: IndexParts without the bytes."""
+
+    stop_position: int
+    padding_bytes: int
+    trailing_bytes: int
+    stop: Stop
+
+
+class IndexSlots:
+    """Every whole slot is one that Kafka takes for an entry, whatever it holds."""
+
+    def __init__(
+        self, path: str, dtype: np.dtype[np.void], decode: Callable[[bytes, int], IndexParts]
+    ) -> None:
+        self.size = Path(path).stat().st_size
+        if self.size > JAVA_MAX:
+            raise CorruptError(
+                Location(path, JAVA_MAX), f"{self.size} bytes", f"at most {JAVA_MAX} in such a file"
+            )
+        self.slot_size = dtype.itemsize
+        self._path = path
+        self._dtype = dtype
+        self._decode = decode
+
+    def __len__(self) -> int:
+        return self.size // self.slot_size
+
+    def __getitem__(self, number: int) -> dict[str, int]:
+        """One slot by the names of its fields."""
+        position = range(len(self))[number] * self.slot_size
+        (slot,) = self._slots(next(iter_pieces(self._path, position, position + self.slot_size)))
+        names = self._dtype.names or ()
+        return dict(zip(names, slot.tolist(), strict=True))
+
+    def shown(self) -> Iterator[tuple[int, Slots]]:
+        """Slots, with the position of their first, up to where the original stops.
+
+        That is the first one behind slot 0 that has the base offset.
+        """
+        position = 0
+        for data in self._pieces():
+            slots = self._slots(data)
+            first = 0 if position else 1
+            at_base = np.flatnonzero(slots["relative_offset"][first:] == 0)
+            if len(at_base):
+                yield position, slots[: int(at_base[0]) + first]
+                return
+            yield position, slots
+            position += len(data)
+
+    def end(self) -> IndexEnd:
+        position, before = 0, b""
+        for data in self._pieces():
+            index = self._decode(before + data, 0)
+            stop_position = position - len(before) + index.stop_position
+            position += len(data)
+            if stop_position < position:
+                return self._end_at(stop_position, index.stop)
+            before = data[-self.slot_size :]
+        return IndexEnd(position, 0, 0, Stop.END_OF_FILE)
+
+    def entries(self) -> Slots:
+        return self._slots(b"".join(iter_pieces(self._path, 0, self.end().stop_position)))
+
+    def _end_at(self, position: int, stop: Stop) -> IndexEnd:
+        padding = 0
+        if stop is Stop.ZERO_PADDING:
+            padding = self._zeros_from(position)
+            if position + padding < self.size:
+                padding -= padding % self.slot_size
+        return IndexEnd(position, padding, self.size - position - padding, stop)
+
+    def _zeros_from(self, position: int) -> int:
+        zeros = 0
+        for data in iter_pieces(self._path, position, self.size):
+            stripped = data.lstrip(b"\0")
+            zeros += len(data) - len(stripped)
+            if stripped:
+                break
+        return zeros
+
+    def _pieces(self) -> Iterator[bytes]:
+        return iter_pieces(self._path, 0, self.size, PIECE_SLOTS * self.slot_size)
+
+    def _slots(self, data: bytes) -> Slots:
+        return np.frombuffer(data, self._dtype, count=len(data) // self.slot_size)
+
+
+def iter_pieces(path: str, start: int, end: int, size: int = 1024 * 1024) -> Iterator[bytes]:
+    """The bytes from `start` to `end`, or to where the file ends by now."""
+    with open(path, "rb") as file:
+        file.seek(start)
+        while start < end and (data := file.read(min(size, end - start))):
+            yield data
+            start += len(data)
