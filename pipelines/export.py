@@ -1,9 +1,11 @@
 """Tables into a lake: Delta, or Parquet; again and again, and each time only what is new.
 
-A row is new unless its key is there already (`KEYS`): a record is known by its offset, a batch by
-where it lies and what it says of itself, anything else by all of its columns. Nothing is ever
-changed or removed, so a segment that has grown has two rows; `exported_at` tells which is older.
-Where a partition is there more than once (replicas), each of its records is still one row.
+A row is new unless its key is there already (`KEYS`): a record is known by its offset, and by what
+differs if another took its place (the topic was made anew, or the log cut and written again); a
+batch by where it lies and what it says of itself; a finding by its rule and place; anything else by
+all of its columns. Nothing is ever changed or removed, so a segment that has grown has two rows;
+`exported_at` tells which is older. Where a partition is there more than once (replicas), each of
+its records is still one row.
 
     OUT/records/…               one directory a table, by topic where there is much to hold
     OUT/manifests/TIME.json     what went in and what came out, a file a run (manifest.py)
@@ -15,8 +17,8 @@ there, and must not be written by two at once.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, StructField, StructType, TimestampType
@@ -24,10 +26,17 @@ from pyspark.sql.types import MapType, StructField, StructType, TimestampType
 from kafka_log.disk.output import OutputError
 from pipelines.manifest import changed, input_files, iso_time, manifest_text, with_digests
 from pipelines.options import parse_options
+from pipelines.output_place import (
+    ensure_absent,
+    ensure_outside,
+    ensure_writable,
+    exists,
+    hadoop_path,
+)
 from pipelines.schema import COLUMNS, WHAT_IF, column_names, spark_schema
 from pipelines.session import DELTA_SETTINGS, settings
 from pipelines.source import has_class
-from pipelines.storage import is_local, shown
+from pipelines.storage import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,16 +52,23 @@ EXPORTED_AT = StructField(
     "exported_at", TimestampType(), metadata={"comment": "when the row was first exported"}
 )
 
-_BY_OFFSET = ("log_partition", "log_offset")
+_BY_OFFSET = ("log_partition", "log_offset", "log_leader_epoch", "log_timestamp_ms")
 KEYS: dict[str, tuple[str, ...]] = {
-    "records": ("topic", "partition", "offset"),
-    "batches": ("path", "position", "base_offset", "crc", "damage"),
+    "records": ("topic", "partition", "offset", "topic_id", "leader_epoch", "timestamp_ms"),
+    "batches": ("path", "position", "base_offset", "crc", "is_valid"),
     "consumer_offsets": _BY_OFFSET,
     "group_metadata": _BY_OFFSET,
     "transaction_state": _BY_OFFSET,
     "share_group_state": _BY_OFFSET,
+    "findings": ("id", "path", "position", "offset"),
 }
-"""What makes a row another; all columns, of tables that are not named."""
+"""What makes a row another; all columns, of tables that are not named.
+
+Compaction keeps all of a record's; the words about damage change as the file grows."""
+_WHERE_KNOWN = frozenset({"topic_id"})
+"""Of a key: what counts only if both rows have it. Before Kafka 2.8 no partition had one."""
+_ON_REQUEST: dict[str, tuple[str, ...]] = {"records": ("topic_id",)}
+"""Columns that a table has only here: to tell two logs of one name apart."""
 BY_TOPIC = frozenset({"records", "batches", "compaction"})
 """Tables with a directory a topic; the others are small, and would be all directories."""
 COMMENTS = {
@@ -128,12 +144,13 @@ def export(
         ensure_delta(log.spark)
     inventory = log.inventory()
     ensure_outside(output, [*log.paths, *(each.path for each in inventory.log_dirs)])
+    ensure_writable(log.spark, output)
     listed = input_files(inventory, wanted)
     has_replicas = _has_replicas(inventory)
     inputs = with_digests(listed, log.storage, on_progress) if digests else listed
     written = []
     for table in tables:
-        found = log.read(table, given)
+        found = log.read(table, given | {"columns": ",".join(_columns(table))})
         frame = _with_time(_once(found, table) if has_replicas else found, table, now_ms)
         location = f"{output.rstrip('/')}/{table}"
         written.append(_WRITERS[form](log.spark, frame, table, location))
@@ -161,12 +178,16 @@ def _has_replicas(inventory: Inventory) -> bool:
 
 def _once(frame: DataFrame, table: str) -> DataFrame:
     """One row a key; rows that tell their file are different anyway."""
-    key = KEYS.get(table) or column_names(table)
+    key = KEYS.get(table) or _columns(table)
     return frame if "path" in key else frame.dropDuplicates(list(key))
 
 
+def _columns(table: str) -> tuple[str, ...]:
+    return (*column_names(table), *_ON_REQUEST.get(table, ()))
+
+
 def export_schema(table: str) -> StructType:
-    return StructType([*spark_schema(table).fields, EXPORTED_AT])
+    return StructType([*spark_schema(table, _columns(table)).fields, EXPORTED_AT])
 
 
 def _with_time(frame: DataFrame, table: str, now_ms: int) -> DataFrame:
@@ -187,8 +208,12 @@ def is_known(table: str) -> str:
         column = f"{side}.`{name}`"
         return f"to_json({column})" if isinstance(kinds[name], MapType) else column
 
-    names = KEYS.get(table) or column_names(table)
-    return " AND ".join(f"{value('old', name)} <=> {value('new', name)}" for name in names)
+    def same(name: str) -> str:
+        if name in _WHERE_KNOWN:
+            return f"(old.`{name}` = new.`{name}`) IS NOT FALSE"
+        return f"{value('old', name)} <=> {value('new', name)}"
+
+    return " AND ".join(map(same, KEYS.get(table) or _columns(table)))
 
 
 # ------------------------------------------------------------------------------------- Delta
@@ -215,7 +240,7 @@ def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: st
     from delta.tables import DeltaTable
 
     if not DeltaTable.isDeltaTable(spark, location):
-        _ensure_absent(spark, location)
+        ensure_absent(spark, location)
         builder = DeltaTable.create(spark).location(location).comment(COMMENTS[table])
         builder = builder.addColumns(export_schema(table))
         (builder.partitionedBy("topic") if table in BY_TOPIC else builder).execute()
@@ -241,8 +266,8 @@ def _write_parquet(spark: SparkSession, frame: DataFrame, table: str, location: 
     # With our schema: a topic may be called 2026, which Spark would take for a number.
     reader = spark.read.schema(export_schema(table))
     before, new = 0, frame
-    if _exists(spark, location):
-        if _exists(spark, f"{location}/_delta_log"):
+    if exists(spark, location):
+        if exists(spark, f"{location}/_delta_log"):
             raise OutputError(f"{location}: found a Delta table, expected Parquet or nothing")
         old = reader.parquet(location)
         before = old.count()
@@ -255,50 +280,13 @@ def _write_parquet(spark: SparkSession, frame: DataFrame, table: str, location: 
 
 _WRITERS = {"delta": _write_delta, "parquet": _write_parquet}
 
-# ---------------------------------------------------------------------- where output may be
-
-
-def ensure_outside(output: str, evidence: Sequence[str]) -> None:
-    """Raises OutputError where output would lie in what is read."""
-    target = _place(output)
-    for path in evidence:
-        if (source := _place(path)) in (target, *target.parents):
-            where = source if is_local(path) else shown(path)
-            raise OutputError(
-                f"{shown(output)}: found inside {where}, expected output outside the evidence"
-            )
-
-
-def _place(location: str) -> PurePath:
-    """Two ways to say one place are equal: links, file:, and Spark's names of stores."""
-    if is_local(location):
-        return Path(location.removeprefix("file://").removeprefix("file:")).resolve()
-    store, _, rest = shown(location).partition("://")
-    return PurePosixPath("/", {"s3a": "s3", "abfss": "abfs"}.get(store, store), rest.lstrip("/"))
-
-
-def _ensure_absent(spark: SparkSession, location: str) -> None:
-    if _exists(spark, location):
-        raise OutputError(f"{location}: found something else, expected a Delta table or nothing")
-
-
-def _hadoop_path(spark: SparkSession, location: str) -> tuple[Any, Any]:
-    """Spark's own way to a place, so that what it can write to, we can."""
-    jvm: Any = spark._jvm  # noqa: SLF001
-    java_spark: Any = spark._jsc  # noqa: SLF001
-    path = jvm.org.apache.hadoop.fs.Path(location)
-    return path.getFileSystem(java_spark.hadoopConfiguration()), path
-
-
-def _exists(spark: SparkSession, location: str) -> bool:
-    files, path = _hadoop_path(spark, location)
-    return bool(files.exists(path))
+# ---------------------------------------------------------------------------------- manifest
 
 
 def _write_manifest(spark: SparkSession, output: str, now_ms: int, text: str) -> str:
     name = iso_time(now_ms).replace(":", "-")  # which Hadoop's paths do not take
     location = f"{output.rstrip('/')}/manifests/{name}.json"
-    files, path = _hadoop_path(spark, location)
+    files, path = hadoop_path(spark, location)
     if files.getScheme() == "file":  # without the checksum file that Hadoop would add
         local = Path(path.toUri().getPath())
         local.parent.mkdir(parents=True, exist_ok=True)

@@ -76,6 +76,9 @@ class LogRange(NamedTuple):
     end_offset: int = OFFSET_END
     """Behind the last wanted offset."""
     aborted: tuple[Aborted, ...] = ()
+    topic_id: str | None = None
+    is_segment: bool = True
+    """Whether all its offsets are above the one in its name: those of a snapshot are below."""
 
     @property
     def size_in_bytes(self) -> int:
@@ -87,6 +90,7 @@ class LogRange(NamedTuple):
         return {
             "topic": self.topic,
             "partition": self.partition,
+            "topic_id": self.topic_id,
             "segment": self.segment,
             "path": self.path,
         }
@@ -154,7 +158,8 @@ class _Walk:
         self._path, self._limit = source.path, source.end
         self._is_cut = source.end < file.seek(0, io.SEEK_END)
         self._on_damage = on_damage
-        self._search = BatchSearch(file, source.start, source.end, base_offset=source.segment)
+        base = source.segment if source.is_segment else None
+        self._search = BatchSearch(file, source.start, source.end, base_offset=base)
         self._next: tuple[int, int] | None = (source.start, source.end)
         self._last: int | None = None
 

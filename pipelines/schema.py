@@ -76,6 +76,7 @@ RECORDS: Columns = (
     ("batch_base_offset", LONG, "of a magic 1 wrapper: the offset of its last record"),
     *_ORIGIN,
     ("magic", SHORT, "0, 1 or 2"),
+    ("topic_id", STRING, "by partition.metadata; only if `columns` names it"),
     ("path", STRING, "the .log it lies in; only if `columns` names it"),
 )
 
@@ -403,7 +404,7 @@ COLUMNS: dict[str, Columns] = {
     "compaction": COMPACTION,
 }
 ON_REQUEST: dict[str, frozenset[str]] = {
-    "records": frozenset({"path"}),
+    "records": frozenset({"path", "topic_id"}),
     "compaction": frozenset({"path"}),
 }
 WHAT_IF = frozenset({"compaction"})

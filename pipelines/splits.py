@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafka_format.columnar.records import RecordScan
+from kafka_format.java_text import uuid_text
 from kafka_log.evidence.inventory import Trouble
 from kafka_log.names import DirectoryKind, FileKind
 from kafka_log.transactions import read_transactions
@@ -261,6 +262,7 @@ def _segment_ranges(
         except OSError as error:
             if not is_refused(error, segment.log.path):  # else the reader tells of it, by the mode
                 raise
+    topic_id = None if partition.topic_id is None else uuid_text(partition.topic_id)
     for start, end in pairwise(cuts):
         yield LogRange(
             path=segment.log.path,
@@ -272,6 +274,7 @@ def _segment_ranges(
             first_offset=wanted.first,
             end_offset=wanted.end,
             aborted=_overlapping(wanted.aborted, segment.base_offset, end_offset),
+            topic_id=topic_id,
         )
 
 

@@ -95,6 +95,7 @@ def _snapshots(options: Options, storage: Storage) -> Iterator[LogRange]:
                     segment=name.offset or 0,
                     start=0,
                     end=file.size_in_bytes,
+                    is_segment=False,
                 )
 
 

@@ -213,6 +213,18 @@ def test_a_search_that_is_given_up_is_told(partition, monkeypatch):
     assert read(directory, "findings")[-1]["found"] == found
 
 
+def test_a_snapshot_is_read_on_behind_damage_though_its_name_is_no_base_offset(tmp_path):
+    """Its offsets begin at 0; its name tells where the log goes on."""
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    records = [SimpleRecord(1, None, bytes([1, 99, 0]), ())]
+    content = bytearray().join(encode_batch(records, base_offset=at) for at in range(3))
+    content[8:12] = struct.pack(">i", -1)
+    (directory / f"{42:020d}-{7:010d}.checkpoint").write_bytes(content)
+    rows = read(tmp_path, "cluster_metadata")
+    assert [(row["log_offset"], row["segment"]) for row in rows] == [(1, 42), (2, 42)]
+
+
 def test_legacy_messages_behind_damage_are_found_by_their_own_checksum(tmp_path):
     root = golden.unpack("legacy-2.8.2", tmp_path)
     log = root / "data" / "magic-1-0" / LOG

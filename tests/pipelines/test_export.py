@@ -12,15 +12,12 @@ import pytest
 import pipelines.export as exporting
 from jobs import cli, export
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from kafka_format.batch import encode_batch
+from kafka_format.record import SimpleRecord
 from kafka_log.disk.output import OutputError
-from pipelines.export import (
-    DeltaUnavailableError,
-    ensure_delta,
-    ensure_outside,
-    export_schema,
-    is_known,
-)
+from pipelines.export import DeltaUnavailableError, ensure_delta, export_schema, is_known
 from pipelines.manifest import InputFile, changed, with_digests
+from pipelines.output_place import ensure_outside, ensure_writable
 from pipelines.schema import COLUMNS, WHAT_IF, column_names
 from pipelines.storage import Storage
 from tests import golden
@@ -134,6 +131,86 @@ def test_replicas_of_a_partition_give_each_record_once(request, capsys, data, tm
     assert (code, added) == (CLEAN, {"records": len(received()), "leader_epochs": 3}), err
     code, added, err = run(capsys, *where, "--now", SECOND)
     assert (code, added) == (CLEAN, {"records": 0, "leader_epochs": 0}), err
+
+
+FIRST_ID, SECOND_ID = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def write_log(root, topic, values, *, topic_id=None, epochs=None, start=1000):
+    """A record a batch, at offsets from 0 on, a millisecond apart."""
+    directory = root / f"{topic}-0"
+    directory.mkdir(parents=True, exist_ok=True)
+    log = b"".join(
+        encode_batch(
+            [SimpleRecord(start + at, b"k", value, ())],
+            base_offset=at,
+            partition_leader_epoch=0 if epochs is None else epochs[at],
+        )
+        for at, value in enumerate(values)
+    )
+    (directory / f"{0:020d}.log").write_bytes(log)
+    if topic_id is not None:
+        metadata = f"version: 0\ntopic_id: {topic_id}"
+        (directory / "partition.metadata").write_text(metadata)
+
+
+OLD, NEW = [b"a", b"b", b"c"], [b"x", b"y", b"z", b"more"]
+LOGS_OF_ONE_NAME = {
+    "made-anew": (
+        {"values": OLD, "topic_id": FIRST_ID},
+        {"values": NEW, "topic_id": SECOND_ID},
+        NEW,
+    ),
+    "without-id": ({"values": OLD}, {"values": NEW, "start": 5000}, NEW),
+    "cut-and-written-again": (
+        {"values": OLD, "topic_id": FIRST_ID},
+        {"values": [b"a", *NEW[1:]], "topic_id": FIRST_ID, "epochs": [0, 3, 3, 3]},
+        NEW[1:],
+    ),
+    "id-became-known": (
+        {"values": OLD},
+        {"values": [*OLD, b"d"], "topic_id": FIRST_ID},
+        [b"d"],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_records_that_took_the_place_of_others_are_rows_beside_them(
+    request, capsys, tmp_path, form
+):
+    spark = request.getfixturevalue("delta_spark" if form == "delta" else "spark")
+    where = [tmp_path / "data", "--output", tmp_path / "lake", "--format", form]
+    where += ["--table", "records", "--no-sha256"]
+    for topic, (before, _, _) in LOGS_OF_ONE_NAME.items():
+        write_log(tmp_path / "data", topic, **before)
+    assert run(capsys, *where, "--now", FIRST)[:2] == (CLEAN, {"records": 12})
+    for topic, (_, after, _) in LOGS_OF_ONE_NAME.items():
+        write_log(tmp_path / "data", topic, **after)
+    assert run(capsys, *where, "--now", SECOND)[:2] == (CLEAN, {"records": 12})
+    rows = spark.read.format(form).load(str(tmp_path / "lake" / "records")).collect()
+    for topic, (_, after, new) in LOGS_OF_ONE_NAME.items():
+        mine = [row for row in rows if row["topic"] == topic]
+        assert sorted(bytes(row["value"]) for row in mine) == sorted([*OLD, *new])
+        added = [row for row in mine if bytes(row["value"]) in new]
+        assert {row["topic_id"] for row in added} == {after.get("topic_id")}
+        assert {row["exported_at"].minute for row in added} == {1}
+
+
+def test_damage_in_a_log_that_grows_is_exported_once(spark, capsys, tmp_path):
+    """What is told of it changes: how many bytes there are up to the end."""
+    write_log(tmp_path / "data", "t", [b"a", b"b", b"c"])
+    log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 3 + 8] = 0x7F  # the length of the second batch
+    log.write_bytes(content)
+    where = [tmp_path / "data", "--output", tmp_path / "lake", "--format", "parquet"]
+    where += ["--table", "records", "--table", "batches", "--table", "findings", "--no-sha256"]
+    code, added, err = run(capsys, *where, "--now", FIRST)
+    assert (code, added) == (CLEAN, {"records": 2, "batches": 3, "findings": 1}), err
+    log.write_bytes(content + encode_batch([SimpleRecord(9, b"k", b"d", ())], base_offset=3))
+    code, added, err = run(capsys, *where, "--now", SECOND)
+    assert (code, added) == (CLEAN, {"records": 1, "batches": 1, "findings": 0}), err
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])
@@ -252,6 +329,9 @@ def test_a_row_is_known_by_its_key_and_null_is_a_value():
     assert is_known("records") == (
         "old.`topic` <=> new.`topic` AND old.`partition` <=> new.`partition`"
         " AND old.`offset` <=> new.`offset`"
+        " AND (old.`topic_id` = new.`topic_id`) IS NOT FALSE"
+        " AND old.`leader_epoch` <=> new.`leader_epoch`"
+        " AND old.`timestamp_ms` <=> new.`timestamp_ms`"
     )
     assert "to_json(old.`checkpoints`) <=> to_json(new.`checkpoints`)" in is_known("log_dirs")
 
@@ -296,6 +376,37 @@ def test_output_in_the_evidence_is_refused_however_it_is_said(output, evidence):
 )
 def test_output_beside_or_above_the_evidence_is_not_in_it(output, evidence):
     ensure_outside(output, [evidence])
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ("{tmp}/a-file", "{tmp}/a-file: cannot be written to: "),
+        ("{tmp}/a-file/lake", "{tmp}/a-file/lake: cannot be written to: "),
+        ("/proc/lake", "/proc/lake: cannot be written to: "),
+        (
+            "s3a://bucket/lake",
+            "has no s3a://: a line `spark.jars.packages org.apache.hadoop:hadoop-aws:3.",
+        ),
+        ("s3://bucket/lake", "s3://bucket/lake: found s3://, expected s3a://"),
+        ("foo://bucket/lake", "foo://bucket/lake: found foo://, expected a place"),
+    ],
+)
+def test_output_that_cannot_be_written_to_is_one_line(
+    spark, capsys, data, tmp_path, output, message
+):
+    (tmp_path / "a-file").write_text("mine")
+    where = output.format(tmp=tmp_path)
+    code, added, err = run(capsys, data, "--output", where, "--format", "parquet", "--quiet")
+    assert (code, added) == (COULD_NOT_RUN, {})
+    assert len(err.splitlines()) == 1, err
+    assert message.format(tmp=tmp_path) in err
+    assert (tmp_path / "a-file").read_text() == "mine"
+
+
+def test_a_place_that_can_be_written_to_is_left_as_it_was(spark, tmp_path):
+    ensure_writable(spark, str(tmp_path / "new" / "lake"))
+    assert [path.name for path in tmp_path.rglob("*")] == ["new", "lake"]
 
 
 @pytest.mark.parametrize(
