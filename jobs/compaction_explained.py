@@ -153,7 +153,9 @@ def _write(
     from pipelines.explanation import ExplainInto
 
     function = ExplainInto(directory=str(directory), scratch=str(directory.parent), compact=compact)
-    for row in rewriting.answers(arguments, "explain", found.tasks, function, done):
+    for row in rewriting.answers(
+        arguments, "explain", found.tasks, function, done, scratch=function.scratch
+    ):
         if row["kind"] == "explained":
             # By the name it has in the end.
             name = None if arguments.explain_format == "delta" else row["file"]

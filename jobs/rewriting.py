@@ -191,8 +191,12 @@ def answers(
     done: Done,
     *,
     here: bool = False,
+    scratch: str | None = None,
 ) -> Iterator[Row]:
-    """The rows of all tasks; a task that fails is told on stderr and counted."""
+    """The rows of all tasks; a task that fails is told on stderr and counted.
+
+    `scratch` is a directory that workers see, for how far they are; by default that of the tasks.
+    """
     from pipelines.engine import EngineError, Failure, run
     from pipelines.progress import progress_bar
 
@@ -205,6 +209,7 @@ def answers(
             bytes_of=lambda task: task.size_in_bytes,
             on_progress=None if arguments.quiet else progress_bar(verb),
             repeatable=not any(task.in_place for task in tasks),
+            progress_in=scratch or next((task.scratch for task in tasks[:1]), None),
         ):
             if isinstance(row, Failure):
                 done.fail(row.task.path)

@@ -65,13 +65,15 @@ def run(
     on_progress: Callable[[int, int], None] | None = None,
     processes: int | None = None,
     repeatable: bool = True,
+    progress_in: str | None = None,
 ) -> Iterator[Row | Failure[Task]]:
     """The rows of every task, in order. Raises EngineError: at once, if there is no such engine.
 
     `bytes_of` tells what a task will read: it decides whether more processes pay, and is the
     measure of progress (else a task is). `on_progress` is told how much is done, and of how much.
     `processes` says how many of this machine, whatever the size. Tasks that are not `repeatable`
-    stay on this machine: Spark may run a task again, or twice at once.
+    stay on this machine: Spark may run a task again, or twice at once. `progress_in` is a directory
+    that Spark's workers see, too, for how far they are with a task; on one machine they see any.
     """
     todo = list(tasks)
     sizes = [bytes_of(task) if bytes_of else 1 for task in todo]
@@ -83,7 +85,7 @@ def run(
         if context is not None:
             from pipelines.spark_tasks import answers as on_spark
 
-            answers = on_spark(context, todo, function, sizes, on_progress)
+            answers = on_spark(context, todo, function, sizes, on_progress, progress_in)
             return _rows(todo, answers, Shares(sizes, None))
     enough = processes or (available_processors() if bytes_of and sum(sizes) > SMALL_INPUT else 1)
     count = min(len(todo), enough)

@@ -283,10 +283,13 @@ class _OnSpark:
 
         made = self._blocks.mapPartitionsWithIndex(work)
         try:
-            found = collected(self._context, made.collect, on_progress, parts)
+            found = collected(
+                self._context, made.collect, lambda done: on_progress(min(done, parts), parts)
+            )
         except (Py4JJavaError, PySparkException) as error:
             line = str(error).strip().partition("\n")[0]
             raise NotParallelError(f"Spark gave it up: {line}") from error
+        on_progress(parts, parts)
         return [pickle.loads(each) for each in found]  # noqa: S301  # our own workers'
 
 

@@ -2,7 +2,8 @@
 
 A task that takes long calls `report` with the share of its work that is done, or has a `Progress`
 count its bytes. In this process that goes to the bar at once, from another process through its
-pipe; on Spark, and where nobody looks, it goes nowhere.
+pipe, on Spark through small files where there is a directory for them (spark_tasks.py); where
+nobody looks, it goes nowhere.
 """
 
 from __future__ import annotations

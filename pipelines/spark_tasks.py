@@ -7,17 +7,27 @@
 So a Spark task fails only if its worker dies (or was never able to begin). Spark runs it again, as
 often as it is set to; then the job is given up, and with it every answer. Which of our tasks it was
 is found by halves: the rest is run without it, and it becomes a failure in its place.
+
+How far a slice is, its worker notes in a small file, in a directory that both see: Spark itself
+tells of whole tasks only, and a large partition is one. Where there is no such directory, that is
+all that is told.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
 import re
+import shutil
+import tempfile
 import traceback
 import uuid
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import InheritableThread
@@ -25,6 +35,7 @@ from pyspark.errors import PySparkException
 
 from pipelines.engine import EngineError
 from pipelines.processes import Answer, answer, unforeseen
+from pipelines.progress import listening
 from pipelines.worker_memory import settle
 
 if TYPE_CHECKING:
@@ -53,11 +64,33 @@ def answers(
     function: Function,
     sizes: Sequence[int],
     on_progress: Progress | None = None,
+    progress_in: str | None = None,
 ) -> Iterator[Answer]:
-    """All of them, once all are there. Raises EngineError where workers cannot run ours at all."""
-    job = _Job(context, function, on_progress or (lambda *_: None))
+    """All of them, once all are there. Raises EngineError where workers cannot run ours at all.
+
+    `progress_in` is a directory that workers and this process see; those on this machine see any.
+    """
     numbered = list(enumerate(tasks))
-    yield from job.answers(numbered, sizes)
+    with _notes(context, on_progress, progress_in) as notes:
+        job = _Job(context, function, on_progress or (lambda *_: None), notes)
+        yield from job.answers(numbered, sizes)
+
+
+@contextlib.contextmanager
+def _notes(
+    context: SparkContext, on_progress: Progress | None, directory: str | None
+) -> Iterator[str | None]:
+    if directory is None and str(context.master).startswith("local"):
+        directory = tempfile.gettempdir()
+    own = None
+    if on_progress is not None and directory is not None:
+        with contextlib.suppress(OSError):  # a full disk is no reason not to work
+            own = tempfile.mkdtemp(prefix="progress-", dir=directory)
+    try:
+        yield own
+    finally:
+        if own is not None:
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def slices(numbered: Slice, sizes: Sequence[int], cores: int) -> list[Slice]:
@@ -76,16 +109,91 @@ def slices(numbered: Slice, sizes: Sequence[int], cores: int) -> list[Slice]:
     return [made[place] for place in sorted(made, key=lambda place: -weight_of[place])]
 
 
+class _Given(NamedTuple):
+    """A slice, as a worker gets it."""
+
+    place: int
+    """Among the slices of the job."""
+    tasks: Slice
+    sizes: list[int]
+
+
 @dataclass(frozen=True, slots=True)
 class _Work:
     """What a worker does with a slice."""
 
     function: Function
+    notes: str | None = None
 
-    def __call__(self, given: Slice) -> list[bytes]:
-        answered = [_pickled(answer(number, task, self.function)) for number, task in given]
+    def __call__(self, given: _Given) -> list[bytes]:
+        answered, done = [], 0
+        with contextlib.closing(_Note(self.notes, given.place)) as note:
+            for (number, task), size in zip(given.tasks, given.sizes, strict=True):
+                note.write(done)
+                with listening(partial(note.add, done, size)):
+                    answered.append(_pickled(answer(number, task, self.function)))
+                done += size
         settle(type(self.function).__name__)
         return answered
+
+
+class _Note:
+    """What is done of a slice, as a file; what cannot be written is not missed."""
+
+    def __init__(self, directory: str | None, place: int) -> None:
+        self._directory, self._place = directory, place
+        self._name = f"{place}-{uuid.uuid4().hex}"
+
+    def add(self, before: int, size: int, share: float) -> None:
+        self.write(before + int(size * min(max(share, 0.0), 1.0)))
+
+    def write(self, done: int) -> None:
+        if self._directory is None:
+            return
+        try:
+            Path(self._directory, self._name).write_text(f"{done}\n")
+        except OSError:
+            self._directory = None
+
+    def close(self) -> None:
+        """Those of attempts before are no longer true, either."""
+        if self._directory is not None:
+            with contextlib.suppress(OSError):
+                for path in Path(self._directory).glob(f"{self._place}-*"):
+                    path.unlink(missing_ok=True)
+
+
+class _Polled:
+    """How far a job is, by what Spark and the workers tell: as much as `sizes` add up to."""
+
+    def __init__(self, sizes: list[int], notes: str | None, on_progress: Progress) -> None:
+        self._sizes, self._notes, self._on_progress = sizes, notes, on_progress
+        self._total = sum(sizes)
+        self._told = 0
+
+    def __call__(self, completed: int) -> None:
+        begun = self._begun()
+        if self._notes is None or not self._total:
+            done = self._total * completed // len(self._sizes)
+        else:  # slices begin in their order, so all before are begun or over
+            done = sum(self._sizes[: completed + len(begun)])
+            done -= sum(self._sizes[place] - size for place, size in begun.items())
+        self._told = max(self._told, min(done, self._total - 1))  # until it is over
+        self._on_progress(self._told, self._total)
+
+    def end(self) -> None:
+        self._on_progress(self._total, self._total)
+
+    def _begun(self) -> dict[int, int]:
+        """Slices that are under way, with what is done of them; of several attempts, the best."""
+        found: dict[int, int] = {}
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self._notes) if self._notes else ():  # noqa: PTH208
+                with contextlib.suppress(OSError, ValueError):  # gone, or not whole yet
+                    done = int(Path(self._notes or "", name).read_text())
+                    place = int(name.partition("-")[0])
+                    found[place] = max(done, found.get(place, 0))
+        return found
 
 
 def _pickled(answered: Answer) -> bytes:
@@ -102,12 +210,13 @@ class _Job:
     context: SparkContext
     function: Function
     on_progress: Progress
+    notes: str | None
 
     def answers(self, numbered: Slice, sizes: Sequence[int]) -> list[Answer]:
         if not numbered:
             return []
         try:
-            return self._run(slices(numbered, sizes, self.context.defaultParallelism))
+            return self._run(slices(numbered, sizes, self.context.defaultParallelism), sizes)
         except (Py4JJavaError, PySparkException) as error:
             reason = _reason(error)
             if self._is_stopped():
@@ -117,12 +226,19 @@ class _Job:
         half = len(numbered) // 2
         return [*self.answers(numbered[:half], sizes), *self.answers(numbered[half:], sizes)]
 
-    def _run(self, work: Sequence[Slice]) -> list[Answer]:
-        def collect() -> list[bytes]:
-            spread = self.context.parallelize(work, len(work))
-            return spread.flatMap(_Work(self.function)).collect()
+    def _run(self, work: Sequence[Slice], sizes: Sequence[int]) -> list[Answer]:
+        given = [
+            _Given(place, some, [sizes[number] for number, _ in some])
+            for place, some in enumerate(work)
+        ]
 
-        found = collected(self.context, collect, self.on_progress, len(work))
+        def collect() -> list[bytes]:
+            spread = self.context.parallelize(given, len(given))
+            return spread.flatMap(_Work(self.function, self.notes)).collect()
+
+        polled = _Polled([sum(each.sizes) for each in given], self.notes, self.on_progress)
+        found = collected(self.context, collect, polled)
+        polled.end()
         return [pickle.loads(each) for each in found]  # noqa: S301  # our own workers'
 
     def _is_stopped(self) -> bool:
@@ -133,9 +249,9 @@ class _Job:
 
 
 def collected(
-    context: SparkContext, collect: Callable[[], list[Any]], on_progress: Progress, parts: int
+    context: SparkContext, collect: Callable[[], list[Any]], on_poll: Callable[[int], None]
 ) -> list[Any]:
-    """A job of so many of Spark's tasks, in a thread: this one tells of it, and hears Ctrl-C."""
+    """A job in a thread: this one tells how many of its tasks are over, and hears Ctrl-C."""
     group, outcome = f"kafka-forensics {uuid.uuid4()}", Future[list[Any]]()
 
     def run() -> None:
@@ -149,14 +265,12 @@ def collected(
     thread.start()
     try:
         while not outcome.done():
-            on_progress(min(_completed(context, group), parts), parts)
+            on_poll(_completed(context, group))
             thread.join(_POLL_S)
     except BaseException:  # Ctrl-C, or rows that nobody wants any more
         context.cancelJobGroup(group)
         raise
-    found = outcome.result()
-    on_progress(parts, parts)
-    return found
+    return outcome.result()
 
 
 def _completed(context: SparkContext, group: str) -> int:

@@ -68,6 +68,10 @@ class ScenarioTask:
     def in_place(self) -> bool:
         return False
 
+    @property
+    def scratch(self) -> None:
+        """Nothing is written."""
+
 
 def compare(
     paths: Sequence[str | os.PathLike[str]],

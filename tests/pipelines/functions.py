@@ -71,3 +71,28 @@ def writes_twice(task: tuple[str, str, str]) -> list[str]:
 def half_done(task: int) -> Iterator[int]:
     progress.report(0.5)
     yield task
+
+
+def in_quarters(task: int) -> list[int]:
+    """Takes two seconds, and tells of each quarter that is done."""
+    for quarter in range(4):
+        progress.report(quarter / 4)
+        time.sleep(0.5)
+    return [task]
+
+
+def large_in_quarters(task: int) -> list[int]:
+    return in_quarters(task) if task >= 1000 else [task]
+
+
+def in_quarters_at_last(marker: str) -> list[str]:
+    """The same, but the first attempt is killed when it is nearly done."""
+    progress.report(0.9)
+    time.sleep(0.5)
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        in_quarters(0)
+        return [marker]
+    os.kill(os.getpid(), signal.SIGKILL)
+    return []

@@ -93,9 +93,67 @@ def test_partial_functions_travel_and_progress_ends_with_all(spark):
         on_progress=lambda *now: told.append(now),
     )
     assert list(rows) == list(range(10, 60))
-    done, total = told[-1]
-    assert done == total == spark.sparkContext.defaultParallelism * 4
+    assert told[-1] == (50, 50)
     assert all(before <= after for before, after in pairwise(told))
+
+
+def test_the_one_task_of_a_worker_is_seen_to_go_on(spark, tmp_path):
+    told = []
+    rows = run(
+        [7],
+        functions.in_quarters,
+        engine="spark",
+        bytes_of=lambda _: 1000,
+        on_progress=lambda *now: told.append(now),
+        progress_in=str(tmp_path),
+    )
+    assert list(rows) == [7]
+    assert {total for _, total in told} == {1000}
+    assert {250, 500, 750} <= {done for done, _ in told}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[-1] == (1000, 1000)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_task_beside_small_ones_counts_by_its_size(spark):
+    told = []
+    rows = run(
+        [0, 1000, 2, 3],
+        functions.large_in_quarters,
+        engine="spark",
+        bytes_of=lambda task: task or 1,
+        on_progress=lambda done, _: told.append(done),
+    )
+    assert list(rows) == [0, 1000, 2, 3]
+    assert any(500 <= done <= 506 for done in told)  # half of it, and perhaps the others
+
+
+def test_an_attempt_that_was_killed_is_no_longer_counted(spark, tmp_path):
+    told = []
+    marker = str(tmp_path / "marker")
+    rows = run(
+        [marker],
+        functions.in_quarters_at_last,
+        engine="spark",
+        bytes_of=lambda _: 1000,
+        on_progress=lambda done, _: told.append(done),
+    )
+    assert list(rows) == [marker]
+    assert max(told[:-1]) <= 999
+    assert told[-1] == 1000
+
+
+def test_a_place_for_progress_that_is_not_there_is_not_missed(spark, tmp_path):
+    told = []
+    rows = run(
+        [1, 2],
+        functions.double,
+        engine="spark",
+        on_progress=lambda *now: told.append(now),
+        progress_in=str(tmp_path / "nowhere"),
+    )
+    assert list(rows) == [1, 2, 2, 4]
+    assert told[-1] == (2, 2)
 
 
 def test_what_workers_cannot_load_is_said_once(spark, monkeypatch, tmp_path):
