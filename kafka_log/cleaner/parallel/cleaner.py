@@ -289,6 +289,8 @@ class ParallelCleaner(Cleaner):
             max_index_size=self.config.segment_index_bytes,
             first_uncleanable_offset=end,
         )
+        if end_offset > end:  # the last batch of a segment reaches over the next: it is read too
+            raise NotParallelError(f"{log.files.directory}: found a batch that ends beyond {end}")
         tasks = self._group_tasks(plan, mapped, groups, end_offset - 1, horizon, current_time)
         rewritten = self._runner.map(rewrite_group, tasks, lambda task: task.size_in_bytes)
         return _Round(end_offset, groups, rewritten, stats)

@@ -24,7 +24,7 @@ def in_parallel(
     rng = random.Random(seed)
     made: list[ParallelCleaner] = []
 
-    def cleaner(session: Session, one: Mapping[str, Any], keys: Keys) -> Cleaner:
+    def cleaner(session: Session, one: Mapping[str, Any], keys: Keys, *_: Any) -> Cleaner:
         del keys
         made.append(
             ParallelCleaner(

@@ -23,6 +23,8 @@ LIVED_BLOCKS = 4
 SOAKED_BLOCKS = range(8, 134)
 ONCE_DIFFERED = [
     1083,  # a marker's batch that claims seven records and has one: the map is built all the same
+    3545,  # a round that fails, of which columns leave a time index without an entry
+    3937,  # a batch that reaches over the next segment, which then is read by many tasks too
     2795,  # a batch that claims seven records and has one: the map is full behind that one
 ]
 
