@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobs import compaction_explained, options, rewriting
@@ -107,14 +108,12 @@ def _add_cleaning(parser: options.Parser) -> None:
     group.add_argument(
         "--parallel-above",
         type=_size,
-        default=_PARALLEL_ABOVE,
         metavar="BYTES",
         help="a partition larger than that is copied by many tasks; default: 4 GiB",
     )
     group.add_argument(
         "--task-memory",
         type=_task_memory,
-        default=_TASK_MEMORY,
         metavar="BYTES",
         help="about what each of those tasks may take; default: 512 MiB",
     )
@@ -164,13 +163,15 @@ def _task_memory(text: str) -> int:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.compaction import checkpoint_changes
+    from pipelines.compaction import checkpoint_changes, rows_without_a_log
     from pipelines.partition_tasks import END
 
     compaction_explained.check(arguments)
     if arguments.skip_damaged and arguments.in_place:
         raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
     found = rewriting.find(arguments)
+    if not arguments.quiet:
+        _tell_beforehand(arguments, found)
     high_watermark = arguments.high_watermark
     # The end and the beginning are of every log.
     found.of_one(None if high_watermark == END else high_watermark, arguments.first_dirty or None)
@@ -183,7 +184,7 @@ def _work(arguments: argparse.Namespace) -> int:
     rewrite = rewriting.Rewriting(
         verb="compact",
         function=compact,
-        changes_of=checkpoint_changes,
+        changes_of=partial(checkpoint_changes, gone=rows_without_a_log(found.log_dirs)),
         is_large=compact.is_large,
     )
     done = rewrite.run(arguments, found)
@@ -191,6 +192,42 @@ def _work(arguments: argparse.Namespace) -> int:
     if not arguments.quiet and done.error is None:
         _talk(done, found.tasks, arguments)
     return done.exit_code
+
+
+def _tell_beforehand(arguments: argparse.Namespace, found: Found) -> None:
+    """Options without an effect here; a broker that may change what is read."""
+    from kafka_log.disk.live_lock import is_held
+
+    given = [
+        name
+        for name, value in (
+            ("--parallel-above", arguments.parallel_above),
+            ("--task-memory", arguments.task_memory),
+        )
+        if value is not None
+    ]
+    if given and (why := _why_one_task(arguments)) is not None:
+        rewriting.tell(f"{', '.join(given)}: no effect with {why}, one task a partition")
+    if options.mode(arguments) is not options.Mode.IN_PLACE:  # which does not begin at all
+        for log_dir in found.log_dirs:
+            if is_held(log_dir.path):
+                rewriting.tell(
+                    f"{log_dir.path}: a broker is running (it holds .lock): what is read may change"
+                )
+
+
+def _why_one_task(arguments: argparse.Namespace) -> str | None:
+    """What keeps partitions from being copied by many tasks."""
+    reasons = {
+        "--explain": arguments.explain is not None,
+        "--explain-key": arguments.explain_key is not None,
+        "--what-if": bool(arguments.what_if),
+        "--in-place": options.mode(arguments) is options.Mode.IN_PLACE,
+        "--dry-run (the default)": options.mode(arguments) is options.Mode.DRY_RUN,
+        "--exact-keys": arguments.exact_keys,
+        "--md5-keys": arguments.md5_keys,
+    }
+    return next((name for name, holds in reasons.items() if holds), None)
 
 
 def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
@@ -207,11 +244,15 @@ def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
         skip_damaged=arguments.skip_damaged,
         cores=arguments.cores or max(1, available_processors() // max(1, len(found.tasks))),
         parallel=Parallel(
-            above=arguments.parallel_above,
-            task_memory=arguments.task_memory,
+            above=_or_default(arguments.parallel_above, _PARALLEL_ABOVE),
+            task_memory=_or_default(arguments.task_memory, _TASK_MEMORY),
             engine=arguments.engine,
         ),
     )
+
+
+def _or_default(given: int | None, default: int) -> int:
+    return default if given is None else given
 
 
 def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> BrokerSettings:
@@ -334,26 +375,34 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
 
 
 def _summary(rounds: Sequence[Row], partitions: Sequence[Row], done: Done) -> str:
+    """The quantities of Kafka's (LogCleaner.CleanerThread.recordStats), counted as it counts."""
     total = {name: sum(row[name] for row in rounds) for name in _SUMMED}
     seconds, index_seconds = total["elapsed_seconds"], total["elapsed_index_seconds"]
-    messages = total["messages_read"] + total["messages_unread"]
+    read, kept, unread = (total[f"messages_{what}"] for what in ("read", "written", "unread"))
     fullest = max(row["buffer_utilization"] for row in rounds)
-    less = _percent(total["bytes_read"], total["bytes_written"])
-    fewer = _percent(messages, total["messages_written"])
-    kept, end_size = total["messages_written"], human_size(total["bytes_written"])
+    less, fewer = _percent(total["bytes_read"], total["bytes_written"]), _percent(read, kept)
+    more = f"; {unread:,} more went unread, with their batches" if unread else ""
     lines = [
         f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{done.where}",
         f"log processed   {_speed(total['bytes_read'], seconds)}",
-        f"indexed         {_speed(total['map_bytes_read'], index_seconds)}",
+        f"indexed         {_speed(total['map_bytes_read'], index_seconds, of=seconds)}",
         f"buffer          {100 * fullest:.1f} % of the offset map used",
-        f"start size      {human_size(total['bytes_read'])} ({messages:,} messages)",
-        f"end size        {end_size} ({kept:,} messages)",
-        f"reduction       {less} of the size, {fewer} of the messages",
+        f"cleaned         {_speed(total['bytes_read'], seconds - index_seconds, of=seconds)}",
+        f"start size      {human_size(total['bytes_read'])} ({read:,} messages{more})",
+        f"end size        {human_size(total['bytes_written'])} ({kept:,} messages)",
+        f"reduction       {less or '0.0 %'} of the size, {fewer or '0.0 %'} of the messages",
     ]
     if (removed := _removed(total)) is not None:
         lines.append(f"removed         {removed}")
     if total["invalid_messages_read"]:
-        lines.append(f"invalid         {total['invalid_messages_read']} messages without a key")
+        lines.append(f"invalid         {total['invalid_messages_read']:,} messages without a key")
+    delays = [row["compaction_delay_ms"] for row in partitions if row["compaction_delay_ms"]]
+    if delays:
+        due = sum(row["is_due"] for row in partitions)
+        lines.append(
+            f"delayed         {rewriting.counted(len(delays), 'partition')} of {due} that are due,"
+            f" by {max(delays) / 1000:,.1f} s at most (max.compaction.lag.ms)"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -371,8 +420,14 @@ _SUMMED = (
 )
 
 
-def _speed(size: int, seconds: float) -> str:
-    speed = f" ({size / _MIB / seconds:,.1f} MB/s)" if seconds else ""
+def _speed(size: int, seconds: float, *, of: float | None = None) -> str:
+    """`17 KiB in 0.2 s (0.1 MB/s, 50.0 % of the time)`"""
+    told = []
+    if seconds > 0:
+        told.append(f"{size / _MIB / seconds:,.1f} MB/s")
+    if of:
+        told.append(f"{100 * seconds / of:.1f} % of the time")
+    speed = f" ({', '.join(told)})" if told else ""
     return f"{human_size(size)} in {seconds:.1f} s{speed}"
 
 

@@ -39,7 +39,7 @@ from pipelines.progress import Progress
 from pipelines.recovery import lost_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.manager import Compaction, Outlook, Round
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.disk.watched_files import Watch
+    from kafka_log.evidence.inventory import LogDir
     from kafka_log.loading.partition_recovery import LoadedPartition
     from kafka_log.log import PartitionLog
     from pipelines.parallel_compaction import Parallel
@@ -427,6 +428,7 @@ def _outlook_fields(seen: Outlook) -> Row:
         "cleanable_ratio": seen.cleanable_ratio,
         "is_due": seen.is_due,
         "due_reason": seen.reason,
+        "compaction_delay_ms": seen.compaction_delay_ms,
     }
 
 
@@ -434,7 +436,6 @@ def _partition_row(
     task: PartitionTask, loading: Loading, done: Compaction, before: tuple[int, int]
 ) -> Row:
     log, (size, segments) = loading.log, before
-    is_known = task.high_watermark is not None
     return (
         _identity(task, "partition")
         | {
@@ -462,13 +463,27 @@ def _partition_row(
             "new_log_start_offset": log.log_start_offset,
             "first_base_offset": log.segments.first_segment_base_offset(),
             "cut_bytes": loading.cut_bytes,
-            "note": None if is_known else _NO_WATERMARK,
+            "note": _watermark_note(task, log),
         }
     )
 
 
-def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
-    """What a broker holds of a partition once it was cleaned and stopped: all is flushed."""
+def _watermark_note(task: PartitionTask, log: PartitionLog) -> str | None:
+    known, end = task.high_watermark, log.log_end_offset
+    if known is None:
+        return _NO_WATERMARK
+    if known > end:
+        return f"high watermark {known} lies behind the log end: taken to be that, {end}"
+    return None
+
+
+def checkpoint_changes(
+    task: PartitionTask, row: Row, *, gone: Mapping[str, Iterable[tuple[str, int]]] | None = None
+) -> CheckpointChanges:
+    """What a broker holds of a partition once it was cleaned and stopped: all is flushed.
+
+    `gone`, by log dir: rows that LogCleanerManager drops whenever it writes its checkpoint.
+    """
     if "new_cleaner_checkpoint" not in row:
         return {}
     place, start = (task.topic, task.partition), row["new_log_start_offset"]
@@ -478,10 +493,26 @@ def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
         }
     }
     if row["new_cleaner_checkpoint"] is not None:
-        changes[FileKind.CLEANER_OFFSET_CHECKPOINT] = {place: row["new_cleaner_checkpoint"]}
+        cleaned: dict[tuple[str, int], int | None] = {place: row["new_cleaner_checkpoint"]}
+        if row["rounds"] or row["checkpoint_was_invalid"]:
+            cleaned |= dict.fromkeys((gone or {}).get(task.log_dir, ()))
+        changes[FileKind.CLEANER_OFFSET_CHECKPOINT] = cleaned
     if task.recovery_point is not None or task.target is not None:
         changes[FileKind.RECOVERY_POINT_CHECKPOINT] = {place: row["log_end_offset"]}
     if task.high_watermark is not None and task.high_watermark != END:
-        high_watermark = max(task.high_watermark, start)
+        high_watermark = min(max(task.high_watermark, start), row["log_end_offset"])
         changes[FileKind.REPLICATION_OFFSET_CHECKPOINT] = {place: high_watermark}
     return changes
+
+
+def rows_without_a_log(log_dirs: Iterable[LogDir]) -> dict[str, list[tuple[str, int]]]:
+    """Of cleaner-offset-checkpoint, by log dir: what is there of partitions that are not."""
+    return {
+        log_dir.path: [
+            (topic, partition)
+            for kind, topic, partition, _ in log_dir.rows_without_directory()
+            if kind is FileKind.CLEANER_OFFSET_CHECKPOINT
+            and not Path(log_dir.path, f"{topic}-{partition}").is_dir()  # one may be given alone
+        ]
+        for log_dir in log_dirs
+    }

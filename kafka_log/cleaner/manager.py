@@ -123,6 +123,8 @@ class Outlook:
     is_due: bool
     reason: str
     """Why a broker would clean it now, or would not."""
+    compaction_delay_ms: int
+    """How long ago max.compaction.lag.ms was over for what is dirty; 0 if it is not."""
     checkpoint_was_invalid: bool
 
 
@@ -241,6 +243,7 @@ def outlook(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Outlook:
         cleanable_ratio=chosen.cleanable_ratio if chosen.total_bytes else None,
         is_due=is_due,
         reason=reason,
+        compaction_delay_ms=max_compaction_delay(log, chosen.first_dirty_offset, now_ms),
         checkpoint_was_invalid=offsets.force_update_checkpoint,
     )
 

@@ -190,7 +190,8 @@ def test_a_table_and_the_cleaners_own_figures(capsys, log_dir):
     assert "yes: dirty ratio 1.00, above 0.5, held by active segment" in line
     told = dict(line.split("  ", 1) for line in err.splitlines()[1:])
     assert set(told) == {
-        "log processed", "indexed", "buffer", "start size", "end size", "reduction", "removed"
+        "log processed", "indexed", "buffer", "cleaned", "start size", "end size", "reduction",
+        "removed",
     }  # fmt: skip
     assert told["start size"].strip() == "800 B (10 messages)"
     assert told["end size"].strip() == "240 B (3 messages)"
@@ -325,6 +326,7 @@ def test_a_dry_run_may_end_in_the_middle_of_a_segment(capsys, log_dir, told):
 @pytest.mark.parametrize(
     "option",
     [
+        "--dedupe-buffer-size=10",
         "--dedupe-buffer-size=24",
         "--set=log.cleaner.dedupe.buffer.size=47",
         "--set=log.cleaner.io.buffer.load.factor=0",

@@ -1,0 +1,41 @@
+"""Whether a broker holds the `.lock` of a log dir at this moment, asked without taking it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import sys
+from typing import NamedTuple
+
+from kafka_log.names import FileKind
+
+_FLOCK = struct.Struct("hhqqi")
+
+
+class _Lock(NamedTuple):
+    """Linux's `struct flock`, of 64 bits."""
+
+    type: int
+    whence: int
+    start: int
+    length: int
+    pid: int
+
+
+def is_held(log_dir: str | os.PathLike[str]) -> bool:
+    """By another process (FileLock.tryLock). False where the system has no such question."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        fd = os.open(os.path.join(log_dir, FileKind.LOCK.value), os.O_RDONLY | os.O_CLOEXEC)  # noqa: PTH118
+    except OSError:
+        return False
+    try:
+        asked = _FLOCK.pack(*_Lock(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        told = fcntl.fcntl(fd, fcntl.F_GETLK, asked)
+        return _Lock(*_FLOCK.unpack(told)).type != fcntl.F_UNLCK
+    except OSError:  # a file system without locks
+        return False
+    finally:
+        os.close(fd)

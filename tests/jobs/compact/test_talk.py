@@ -1,0 +1,208 @@
+"""What `compact` tells beside its rows: the cleaner's own figures, and what one should know."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from jobs import compact
+from jobs.options import CLEAN, COULD_NOT_RUN, USAGE
+from tests.jobs.compact.compacting import BEGIN, COMPACT, NOW, one, rows, run, write_log
+from tests.jobs.trees import tree
+
+# ------------------------------------------------------------------------------------- figures
+
+KAFKAS = (  # LogCleaner$CleanerThread.recordStats of 4.3.1, and our line for each
+    ("%,.1f MB of log processed in %,.1f seconds (%,.1f MB/sec)", "log processed"),
+    ("Indexed %,.1f MB in %.1f seconds (%,.1f Mb/sec, %.1f%% of total time)", "indexed"),
+    ("Buffer utilization: %.1f%%", "buffer"),
+    ("Cleaned %,.1f MB in %.1f seconds (%,.1f Mb/sec, %.1f%% of total time)", "cleaned"),
+    ("Start size: %,.1f MB (%,d messages)", "start size"),
+    ("End size: %,.1f MB (%,d messages)", "end size"),
+    ("%.1f%% size reduction (%.1f%% fewer messages)", "reduction"),
+)
+
+
+def summary(rounds, partitions=({"compaction_delay_ms": 0, "is_due": True},)):
+    done = compact.rewriting.Done()
+    lines = compact._summary(rounds, partitions, done).splitlines()
+    return {line[:16].strip(): line[16:] for line in lines[1:]}
+
+
+def a_round(**given):
+    return dict.fromkeys(compact._SUMMED, 0) | {"buffer_utilization": 0.0} | given
+
+
+def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
+    """Two MB in four seconds, of which one for the map; 12 of 40 records in batches that went."""
+    told = summary(
+        [
+            a_round(
+                bytes_read=2 * 1024 * 1024,
+                map_bytes_read=1024 * 1024,
+                bytes_written=1024 * 1024 // 2,
+                elapsed_seconds=4.0,
+                elapsed_index_seconds=1.0,
+                messages_read=28,
+                messages_unread=12,
+                messages_written=21,
+                buffer_utilization=0.125,
+                removed_superseded=6,
+                removed_without_key=1,
+                removed_aborted=12,
+                invalid_messages_read=1,
+            )
+        ]
+    )
+    assert told == {
+        "log processed": "2.0 MiB in 4.0 s (0.5 MB/s)",
+        "indexed": "1.0 MiB in 1.0 s (1.0 MB/s, 25.0 % of the time)",
+        "buffer": "12.5 % of the offset map used",
+        "cleaned": "2.0 MiB in 3.0 s (0.7 MB/s, 75.0 % of the time)",
+        "start size": "2.0 MiB (28 messages; 12 more went unread, with their batches)",
+        "end size": "512 KiB (21 messages)",
+        "reduction": "75.0 % of the size, 25.0 % of the messages",
+        "removed": "6 superseded, 12 aborted, 1 without a key",
+        "invalid": "1 messages without a key",
+    }
+    for format_, ours in KAFKAS:
+        wanted = len(re.findall(r"%[,.\d]*[df]", format_))
+        assert len(re.findall(r"\d+(?:\.\d+)?", told[ours].partition(";")[0])) == wanted, ours
+
+
+def test_partitions_that_are_dirty_for_too_long_are_told_as_kafka_tells_them(capsys, log_dir):
+    words = [log_dir, COMPACT, "--set=max.compaction.lag.ms=5000", "--now", BEGIN + 7500]
+    err = run(capsys, *words)[2]  # the first dirty record is of BEGIN
+    assert "delayed         1 partition of 1 that are due, by 2.5 s at most" in err
+    assert one(rows(capsys, *words))["compaction_delay_ms"] == 2500
+    assert "delayed" not in run(capsys, log_dir, COMPACT, "--now", BEGIN + 7500)[2]
+
+
+# --------------------------------------------------------------------- options without an effect
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "--dry-run (the default)"),
+        (("--dry-run",), "--dry-run (the default)"),
+        (("--in-place",), "--in-place"),
+        (("--explain-key", "k"), "--explain-key"),
+        (("--exact-keys", "--output", "OUT"), "--exact-keys"),
+        (("--md5-keys", "--output", "OUT"), "--md5-keys"),
+        (("--explain", "OUT"), "--explain"),
+    ],
+)
+def test_options_of_many_tasks_that_have_no_effect_are_told(capsys, log_dir, tmp_path, words, why):
+    given = [str(tmp_path / "out") if word == "OUT" else word for word in words]
+    code, _, err = run(capsys, log_dir, COMPACT, *given, "--parallel-above", 0)
+    assert code == CLEAN
+    assert f"--parallel-above: no effect with {why}, one task a partition\n" in err
+
+
+def test_both_are_told_in_one_line_and_none_where_they_count(capsys, log_dir, tmp_path):
+    both = ("--parallel-above", 0, "--task-memory", 20000)
+    assert "--parallel-above, --task-memory: no effect" in run(capsys, log_dir, COMPACT, *both)[2]
+    err = run(capsys, log_dir, COMPACT, *both, "--output", tmp_path / "out")[2]
+    assert "no effect" not in err
+    assert "no effect" not in run(capsys, log_dir, COMPACT)[2]
+
+
+# ------------------------------------------------------------------------------ a running broker
+
+HOLDS = """\
+import fcntl, sys
+with open(sys.argv[1], "a+b") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def live(log_dir):
+    """Another process holds the lock, as a broker does."""
+    lock = log_dir / ".lock"
+    lock.touch()
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as broker:
+        broker.stdout.readline()
+        yield log_dir
+        broker.stdin.close()
+
+
+@pytest.mark.parametrize("words", [(), ("--output", "OUT"), ("--explain", "OUT")])
+def test_a_running_broker_is_told_and_its_directory_read(capsys, live, tmp_path, words):
+    given = [str(tmp_path / "out") if word == "OUT" else word for word in words]
+    before = tree(live)
+    code, _, err = run(capsys, live, COMPACT, "--now", NOW, *given)
+    assert code == CLEAN
+    assert (
+        err.count(f"{live}: a broker is running (it holds .lock): what is read may change\n") == 1
+    )
+    assert tree(live) == before
+
+
+def test_in_place_is_refused_while_a_broker_runs(capsys, live):
+    code, _, err = run(capsys, live, COMPACT, "--now", NOW, "--in-place")
+    assert code == COULD_NOT_RUN
+    assert "expected no live broker" in err
+
+
+def test_a_lock_that_nobody_holds_is_not_told(capsys, log_dir):
+    (log_dir / ".lock").touch()
+    assert "broker is running" not in run(capsys, log_dir, COMPACT, "--now", NOW)[2]
+
+
+# ---------------------------------------------------------------------------------- checkpoints
+
+
+def test_a_high_watermark_beyond_the_log_end_is_the_log_end(capsys, log_dir, tmp_path):
+    words = [log_dir, COMPACT, "--now", NOW, "--high-watermark", 99]
+    note = "high watermark 99 lies behind the log end: taken to be that, 10"
+    assert note in run(capsys, *words, "--output", tmp_path / "out")[2]
+    text = (tmp_path / "out" / "replication-offset-checkpoint").read_text()
+    assert text == "0\n1\norders 0 10\n"
+    row = one(rows(capsys, *words))
+    assert (row["high_watermark"], row["note"]) == (10, note)
+
+
+def test_in_place_drops_checkpoint_rows_of_partitions_without_a_log(capsys, log_dir):
+    """As LogCleanerManager.updateCheckpoints does; the other checkpoints are not the cleaner's."""
+    rows_of_two = "0\n2\ngone 3 7\norders 0 0\n"
+    for name in ("cleaner", "recovery-point"):
+        (log_dir / f"{name}-offset-checkpoint").write_text(rows_of_two)
+    rows(capsys, log_dir, COMPACT, "--now", NOW, "--in-place")
+    assert (log_dir / "cleaner-offset-checkpoint").read_text() == "0\n1\norders 0 10\n"
+    kept = (log_dir / "recovery-point-offset-checkpoint").read_text()
+    assert kept == "0\n2\ngone 3 7\norders 0 10\n"
+
+
+def test_rows_of_a_neighbour_stay_when_a_partition_is_given_alone(capsys, log_dir, tmp_path):
+    write_log(tmp_path / "other", 4)
+    (tmp_path / "other" / "orders-0").rename(log_dir / "orders-1")
+    (log_dir / "cleaner-offset-checkpoint").write_text("0\n2\norders 1 2\norders 0 0\n")
+    rows(capsys, log_dir / "orders-0", COMPACT, "--now", NOW, "--in-place")
+    text = (log_dir / "cleaner-offset-checkpoint").read_text()
+    assert text == "0\n2\norders 1 2\norders 0 10\n"
+
+
+def test_nothing_cleaned_leaves_the_checkpoint_as_it_was(capsys, log_dir):
+    text = "0\n2\ngone 3 7\norders 0 10\n"
+    (log_dir / "cleaner-offset-checkpoint").write_text(text)
+    rows(capsys, log_dir, COMPACT, "--now", NOW, "--in-place")
+    assert (log_dir / "cleaner-offset-checkpoint").read_text() == text
+
+
+# ---------------------------------------------------------------------------------------- usage
+
+
+def test_a_map_that_is_too_small_is_told_with_all_that_divides_it(capsys, log_dir):
+    code, _, err = run(
+        capsys, log_dir, COMPACT, "--dedupe-buffer-size", 96, "--set=log.cleaner.threads=4"
+    )
+    assert code == USAGE
+    assert "24 bytes for the offset map" in err
+    assert "96 bytes by log.cleaner.dedupe.buffer.size, shared by 4 of log.cleaner.threads" in err
