@@ -30,6 +30,7 @@ from kafka_log.cleaner.key_table import KeyTable
 from kafka_log.cleaner.lanes import Lanes
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
 from kafka_log.cleaner.read_buffer import BLOCK_BYTES, ReadBuffer
+from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.read_buffer import Chunk
+    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.verdict import Decided, LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
@@ -111,6 +113,7 @@ class Cleaner:
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
         check_done: Callable[[], object] = lambda: None,
+        rules: CleanerRules = KAFKA_4_3,
     ) -> None:
         """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
 
@@ -118,7 +121,7 @@ class Cleaner:
         hashed; then `cores` may work on a log at once, each on `block_bytes`. `stats_clock` tells
         how long a round takes, `clock` what time it is in the log. `witness` is told what is
         decided; for one that wants to be told in order, one core works. `check_done` is asked
-        before each segment and each block: what it raises ends the round.
+        before each segment and each block: what it raises ends the round. `rules` are a release's.
         """
         self.config = config
         memory = dedupe_buffer_size // threads
@@ -131,6 +134,7 @@ class Cleaner:
         self._stats_clock = stats_clock
         self._witness = witness
         self._check_done = check_done
+        self._rules = rules
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
         is_ordered = witness is not None and witness.is_ordered
         self._lanes = Lanes(1 if is_ordered else cores, witness, block_bytes=block_bytes)
@@ -390,6 +394,7 @@ class Cleaner:
             upper_bound_offset=this_round.upper_bound_offset,
             current_time=this_round.current_time,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
+            rules=self._rules,
         )
         try:
             if isinstance(this_round.latest, OffsetMap):

@@ -6,7 +6,8 @@
     none                 nothing
 
 A batch gets a delete horizon when it keeps a tombstone, or is a marker of a transaction without
-batches, and has none yet. Magic 0 and 1 become magic 2, a batch for each message of the log.
+batches, and has none yet. Magic 0 and 1 become magic 2, a batch for each message of the log;
+before 4.0 they stayed as they are (releases.py).
 
 Mirrors MemoryRecords.filterTo.
 """
@@ -20,6 +21,7 @@ from kafka_format.batch import RecordBatch, encode_batch, encode_empty_batch
 from kafka_format.compression import codec_of
 from kafka_format.errors import FormatError
 from kafka_format.java_text import decode_utf8
+from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
 from kafka_log.cleaner.errors import UncleanableError
 from kafka_log.cleaner.verdict import BatchRetention
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from kafka_format.legacy import LegacyBatch
     from kafka_format.log_file import AnyBatch
     from kafka_format.primitives import Buffer
+    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
     from kafka_log.cleaner.witness import Witness
 
@@ -108,7 +111,7 @@ def filter_batch(
         )
         is_whole = len(retained) == len(records)
         horizon = new_horizon if wants_horizon else None
-        result.add(_rewritten(batch, retained, horizon, is_whole=is_whole))
+        result.add(_rewritten(batch, retained, horizon, is_whole=is_whole, rules=verdicts.rules))
     elif verdict.retention is BatchRetention.RETAIN_EMPTY:
         result.add(emptied(batch))
 
@@ -123,13 +126,22 @@ def emptied(batch: AnyBatch) -> Kept:
 
 
 def _rewritten(
-    batch: AnyBatch, retained: list[Record], new_horizon: int | None, *, is_whole: bool
+    batch: AnyBatch,
+    retained: list[Record],
+    new_horizon: int | None,
+    *,
+    is_whole: bool,
+    rules: CleanerRules,
 ) -> Kept:
     """`new_horizon` is for a batch that has none yet."""
     largest = max(record.offset for record in retained)
     try:
         if not isinstance(batch, RecordBatch):
-            return Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
+            if rules.converts_old_magics:
+                return Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
+            if is_whole and _is_of_one_magic(batch):
+                return Kept(batch.raw, batch.header.last_offset, len(retained))
+            return Kept(_rebuilt_in_its_magic(batch, retained), largest, len(retained))
         horizon = batch.header.delete_horizon_ms
         if is_whole and (horizon is not None or new_horizon is None):
             return Kept(batch.raw, batch.header.last_offset, len(retained))
@@ -172,6 +184,24 @@ def _up_converted(batch: LegacyBatch, retained: list[Record], horizon: int | Non
         timestamp_type=timestamp_type,
         log_append_time=header.timestamp,
         delete_horizon_ms=horizon,
+    )
+
+
+def _is_of_one_magic(batch: LegacyBatch) -> bool:
+    return batch.header.codec_id == 0 or all(
+        message.header.magic == batch.magic for message in batch.inner_messages()
+    )
+
+
+def _rebuilt_in_its_magic(batch: LegacyBatch, retained: list[Record]) -> bytes:
+    header = batch.header
+    return encode_legacy_batch(
+        map(SimpleRecord.of, retained),
+        magic=batch.magic,
+        base_offset=retained[0].offset,
+        codec=codec_of(header.attributes, path=batch.path, position=batch.position),
+        timestamp_type=header.timestamp_type,
+        log_append_time=header.timestamp,
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 from kafka_format.batch import NO_PRODUCER_ID, RecordBatch
 from kafka_log.cleaner.offset_map import OffsetMap
 from kafka_log.cleaner.pieces import are_special
+from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.write_kernels import DELETE, DELETE_EMPTY, RETAIN_EMPTY
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.pieces import Block
+    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
     from kafka_log.log import PartitionLog
 
@@ -42,6 +44,8 @@ if TYPE_CHECKING:
 
 _TRANSACTIONAL = 0x10
 _DELETE_HORIZON = 0x40
+_NO_OFFSET = 1 - 2**63
+"""Where no batch ends."""
 
 
 class LastRecord(NamedTuple):
@@ -90,11 +94,14 @@ class Verdicts:
         upper_bound_offset: int,
         current_time: int,
         retains_legacy_deletes: bool,
+        rules: CleanerRules = KAFKA_4_3,
     ) -> None:
         self._latest = latest
         self.transactions = transactions
         self._last_records = last_records
-        self._upper_bound_offset = upper_bound_offset
+        self.rules = rules
+        is_kept = rules.keeps_last_batch_of_round
+        self._upper_bound_offset = upper_bound_offset if is_kept else _NO_OFFSET
         self._current_time = current_time
         self._retains_legacy_deletes = retains_legacy_deletes
         known = [(i, each.last_data_offset) for i, each in sorted(last_records.items())]

@@ -25,6 +25,7 @@ from kafka_format.control import ControlRecordType, encode_control_record, end_t
 from kafka_format.log_file import LogFile
 from kafka_format.record import Record, SimpleRecord
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.releases import KAFKA_4_3
 from tests.kafka_log.cleaner.cleaning import Case, compare, set_modified
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.workload import LONG_MAX, START
@@ -135,17 +136,18 @@ class Story:
         given = {name.replace("_", "."): value for name, value in settings.items()}
         self.config = _CONFIG | given
         self.arguments: dict[str, Any] = {}
-        self._files: dict[str, bytes] = {}
+        self.files: dict[str, bytes] = {}
         self._modified: dict[str, int] = {}
         self._steps: list[dict[str, Any]] = []
         self.passes: list[dict[str, Any]] = []
         self._producers: dict[int, _Producer] = {}
         self._written = 0
         self.is_exact = True
+        self.rules = KAFKA_4_3
 
     def file(self, name: str, data: bytes, *, modified: int | None = None) -> Self:
         """What lies in the directory at first; `modified` in milliseconds after the start."""
-        self._files[name] = data
+        self.files[name] = data
         if modified is not None:
             self._modified[name] = START + modified
         return self
@@ -259,7 +261,7 @@ class Story:
     ) -> Case:
         source = folder / "source" / name
         source.mkdir(parents=True)
-        for file, data in self._files.items():
+        for file, data in self.files.items():
             (source / file).write_bytes(data)
         for file, modified_ms in self._modified.items():
             set_modified(source / file, modified_ms)
@@ -271,6 +273,7 @@ class Story:
             passes=[dict(each) | {"columnar": columnar} for each in self.passes[:passes]],
             is_exact=self.is_exact,
             keys=keys,
+            rules=self.rules,
         )
 
 
@@ -283,5 +286,5 @@ def _left(directory: Path, case: Case) -> Left:
         batches=batches,
         files={path.name: path.stat().st_size for path in directory.iterdir()},
         done=case.told["passes"][-1],
-        state=case.told["state"],
+        state=case.told.get("state", {}),  # 3.9.1's oracle tells none
     )

@@ -27,7 +27,12 @@ def _form(magic: int, codec: Codec) -> str:
     return "batches" if magic == 2 or codec is not Codec.NONE else "messages"
 
 
-def _story(magic: int, codec: Codec, without_key: tuple[int, ...] = ()) -> Story:
+def four_batches(
+    magic: int,
+    codec: Codec,
+    without_key: tuple[int, ...] = (),
+    tombstones: tuple[int, ...] = (),
+) -> Story:
     """The four batches in a segment; keys are b"1" to b"7"."""
     data, offset = b"", 0
     for times in BATCHES:
@@ -35,7 +40,7 @@ def _story(magic: int, codec: Codec, without_key: tuple[int, ...] = ()) -> Story
             SimpleRecord(
                 START + time if magic else -1,
                 None if offset + i in without_key else b"%d" % (offset + i + 1),
-                b"value",
+                None if offset + i in tombstones else b"value",
                 offset=offset + i,
             )
             for i, time in enumerate(times)
@@ -64,7 +69,7 @@ def test_of_batches_some_are_discarded_whole_and_the_others_stay_as_they_are(
 ) -> None:
     form = _form(magic, codec)
     again = {"batches": "(2,3,7,end)", "messages": "(3,7,end)"}[form]
-    (left,) = _story(magic, codec).write(f"{again} |").clean().told(oracle)
+    (left,) = four_batches(magic, codec).write(f"{again} |").clean().told(oracle)
     assert {each.magic for each in left.batches} == {2}
     assert (
         _old(left)
@@ -81,7 +86,7 @@ def test_of_seven_records_the_four_that_stay_keep_their_batches_offsets_and_time
 ) -> None:
     """Those without a key go: the first batch whole, of the others some records."""
     form = _form(magic, codec)
-    (left,) = _story(magic, codec, without_key=(0, 2, 3)).clean().told(oracle)
+    (left,) = four_batches(magic, codec, without_key=(0, 2, 3)).clean().told(oracle)
     assert (left.stats["messages_read"], left.stats["messages_written"]) == (7, 4)
     assert left.stats["invalid_messages_read"] == 3
     assert left.offsets == [1, 4, 5, 6]

@@ -18,6 +18,7 @@ final class Requests {
         all.put("decompress", Codecs::decompress);
         all.put("build_segment", Bench::buildSegment);
         all.put("bench_records", Bench::run);
+        all.put("clean_logs", Cleaning::run);
         return all;
     }
 }

@@ -1,0 +1,20 @@
+"""What the cleaners of Kafka's releases do differently, as far as files show it.
+
+last batch of a round   kept empty where all its records go, since 4.0 (KAFKA-17076)
+magic 0 and 1           become magic 2, since 4.0 (KAFKA-13093); before, a wrapper that loses
+                        records, or holds messages of another magic (KAFKA-4298), is built anew
+                        in its own magic, all else is copied, and none gets a delete horizon
+"""
+
+from typing import NamedTuple
+
+
+class CleanerRules(NamedTuple):
+    keeps_last_batch_of_round: bool
+    converts_old_magics: bool
+
+
+KAFKA_4_3 = CleanerRules(keeps_last_batch_of_round=True, converts_old_magics=True)
+"""4.0.1 to 4.3.1."""
+KAFKA_3_9_1 = CleanerRules(keeps_last_batch_of_round=False, converts_old_magics=False)
+"""That release alone: 3.9.0 has other index entries, 3.9.2 keeps the last batch of a round."""
