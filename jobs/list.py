@@ -57,16 +57,18 @@ def _list(arguments: argparse.Namespace) -> int:
     for row in rows:
         output.show(row)
     output.finish()
-    if _is_nothing_meant(inventory, options.Selection.of(arguments)):
+    if _is_nothing_meant(inventory, arguments):
         rewriting.tell(rewriting.nothing_meant(arguments, inventory))
         return options.COULD_NOT_RUN
     return output.code
 
 
-def _is_nothing_meant(inventory: Inventory, selection: options.Selection) -> bool:
+def _is_nothing_meant(inventory: Inventory, arguments: argparse.Namespace) -> bool:
     """A log dir without partitions is told of, but for nobody who asked for some of them."""
+    selection = options.Selection.of(arguments)
     if selection.is_everything:
-        return not inventory.log_dirs and not inventory.problems
+        is_told = any(problem.path in arguments.paths for problem in inventory.problems)
+        return not inventory.log_dirs and not is_told
     return not any(
         selection.includes(each.topic, each.partition) for _, each in inventory.partitions()
     )

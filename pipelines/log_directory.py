@@ -7,6 +7,7 @@
     log                                              # what is there
     log.records(topics="orders", key=text(), value=json("id LONG, total DOUBLE"))
     log.batches(partitions=[0, 1]).where("not is_valid")
+    log.audit()                                      # what is wrong, the worst first
     log.create_views("kafka")
     spark.sql("SELECT topic, count(*) FROM kafka_records GROUP BY topic")
 
@@ -20,7 +21,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pipelines.options import OptionsError, parse_options
@@ -62,7 +62,7 @@ class TableOptions(TypedDict, total=False):
 class LogDirectory:
     """Log dirs, partition directories or files, by paths, globs or URIs. Only ever read.
 
-    Raises StorageError if there is nothing at a path.
+    Raises StorageError if there is nothing at a path, or nothing of Kafka's.
     """
 
     def __init__(self, spark: SparkSession, *paths: str | os.PathLike[str]) -> None:
@@ -73,9 +73,7 @@ class LogDirectory:
         self.spark = spark
         self.paths = tuple(os.fspath(path) for path in paths)
         self.storage = Storage(self.paths)
-        for path in sorted(self.storage.given_paths()):
-            if "://" not in path and not Path(path or os.sep).exists():
-                raise StorageError(f"{path}: No such file or directory")
+        self.storage.scan()
         register(spark)
 
     def inventory(self) -> Inventory:
@@ -190,6 +188,14 @@ class LogDirectory:
     def findings(self, **options: Unpack[TableOptions]) -> DataFrame:
         """A row something that is wrong."""
         return self.table("findings", **options)
+
+    def audit(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """What is wrong, the worst first: the findings, each with the title of its rule."""
+        from pipelines.audit import worst_first
+
+        if "columns" in options:
+            raise OptionsError("columns: an audit has all columns of the findings")
+        return self.findings(**options).transform(worst_first)
 
     def compaction(self, **options: Unpack[TableOptions]) -> DataFrame:
         """A row a record, and whether the cleaner would keep it, by which rule.

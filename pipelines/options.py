@@ -46,6 +46,11 @@ _SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _INT64 = 2**63
+_NO_TABLES = (
+    "location: found a table of Spark's catalog, expected CREATE TEMPORARY VIEW … USING kafka_files"
+    " OPTIONS (path '…'): Spark does not hand the options of such a table on to a source in Python"
+)
+"""It would read without them: all topics, or nothing at all."""
 
 
 class OptionsError(ValueError):
@@ -129,6 +134,8 @@ class Options:
 def parse_options(given: Mapping[str, str]) -> Options:
     """Raises OptionsError, which names the option."""
     options = {name.lower(): value for name, value in given.items()}
+    if "location" in options:
+        raise OptionsError(_NO_TABLES)
     for name in given:
         if name.lower() not in _PARSERS:
             known = ", ".join(sorted(_NAMES.values()))
@@ -198,6 +205,13 @@ def _list(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
+def _some(text: str) -> tuple[str, ...]:
+    """One or more: whoever puts a list together that turns out empty does not mean everything."""
+    if not (found := _list(text)):
+        raise ValueError("found none, expected one or more; without the option all are meant")
+    return found
+
+
 def _path(text: str) -> tuple[str, ...]:
     """Spark's load([...]) gives a JSON list under `paths`; commas are for SQL, which has none."""
     if text.lstrip().startswith("["):
@@ -220,7 +234,7 @@ def _table(text: str) -> str:
 
 def _partitions(text: str) -> frozenset[int]:
     numbers: set[int] = set()
-    for each in _list(text):
+    for each in _some(text):
         match = _RANGE.fullmatch(each)
         if match is None:
             raise ValueError("expected numbers or ranges such as 0,2,5-7")
@@ -330,7 +344,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "path": ("path", _path),
     "paths": ("several_paths", _path),
     "table": ("table", _table),
-    "topics": ("topics", _list),
+    "topics": ("topics", _some),
     "partitions": ("partitions", _partitions),
     "startingOffsets": ("starting_offsets", _offsets("earliest", EARLIEST)),
     "endingOffsets": ("ending_offsets", _offsets("latest", LATEST)),
@@ -339,7 +353,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "isolationLevel": ("isolation_level", _isolation),
     "includeControl": ("include_control", _boolean),
     "mode": ("mode", _mode),
-    "columns": ("columns", _list),
+    "columns": ("columns", _some),
     "maxSplitBytes": ("max_split_bytes", _size),
     "verifyChecksums": ("verify_checksums", _boolean),
     "now": ("now_ms", _time),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from kafka_log.disk.output import OutputError
-from pipelines.storage import is_local, shown
+from pipelines.storage import is_local, local_path, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ def ensure_outside(output: str, evidence: Sequence[str]) -> None:
 def _place(location: str) -> PurePath:
     """Two ways to say one place are equal: links, file:, and Spark's names of stores."""
     if is_local(location):
-        return Path(location.removeprefix("file://").removeprefix("file:")).resolve()
+        return Path(local_path(location)).resolve()
     store, _, rest = shown(location).partition("://")
     return PurePosixPath("/", {"s3a": "s3", "abfss": "abfs"}.get(store, store), rest.lstrip("/"))
 

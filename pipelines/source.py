@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pipelines.options import parse_options
+from pipelines.options import OptionsError, parse_options
 from pipelines.pushdown import bounds_of
 from pipelines.schema import spark_schema
 from pipelines.storage import Storage, process_bytes_read
@@ -70,10 +70,24 @@ class KafkaFiles(DataSource):
         return spark_schema(self._parsed.table, self._parsed.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        del schema
+        self._refuse_other(schema)
         if _takes_filters():
             return _FilteringReader(self._parsed)
         return _Reader(self._parsed)
+
+    def _refuse_other(self, schema: StructType) -> None:
+        """One that was given: Spark believes it, and does not ask for ours."""
+        ours = _named_types(self.schema())
+        if (given := _named_types(schema)) != ours:
+            odd = next((each for each in given if each not in ours), "another order, or fewer")
+            raise OptionsError(
+                f"schema of {self._parsed.table}: found {odd}, expected no schema, or"
+                f" {', '.join(ours)}; the option columns chooses some of them"
+            )
+
+
+def _named_types(schema: StructType) -> list[str]:
+    return [f"{field.name} {field.dataType.simpleString()}" for field in schema]
 
 
 class _Reader(DataSourceReader):

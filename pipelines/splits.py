@@ -10,6 +10,7 @@ An index is only believed as far as it can be (pipelines.segment_index).
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 Split = tuple[LogRange, ...]
 
+_logger = logging.getLogger("kafka_files")
+
 _OPEN_COST = 64 * 1024
 """What opening a file costs, in bytes that could be read meanwhile."""
 
@@ -54,6 +57,7 @@ class _Wanted:
 def plan_splits(options: Options, storage: Storage, *, as_consumer: bool) -> list[Split]:
     """Splits of about `max_split_bytes`; with `as_consumer` from the log start, by isolation."""
     ranges: list[LogRange] = []
+    _tell_unknown(options, storage)
     for partition in wanted_partitions(options, storage):
         wanted = _wanted(partition, options, storage, as_consumer=as_consumer)
         ranges += _partition_ranges(partition, wanted, options, storage)
@@ -73,6 +77,21 @@ def wanted_partitions(options: Options, storage: Storage) -> Iterator[Partition]
             continue
         if options.includes(partition.topic, partition.partition):
             yield partition
+
+
+def _tell_unknown(options: Options, storage: Storage) -> None:
+    """Offsets for a partition that is not here: likely a name was mistyped."""
+    named = {
+        "startingOffsets": options.starting_offsets.by_partition,
+        "endingOffsets": options.ending_offsets.by_partition,
+    }
+    if not any(named.values()):
+        return
+    here = {(each.topic, each.partition) for _, each in storage.scan().partitions()}
+    for option, offsets in named.items():
+        unknown = [f"{topic}-{number}" for topic, number in offsets if (topic, number) not in here]
+        if unknown:
+            _logger.warning("kafka_files: %s: no partition %s here", option, ", ".join(unknown))
 
 
 def _refuse_unreadable(inventory: Inventory) -> None:

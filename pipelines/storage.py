@@ -124,7 +124,7 @@ class Storage:
 
     def _refuse_missing(self, inventory: Inventory) -> None:
         """A path that was given must be there; what a glob found is as good as it is."""
-        named = {path.removeprefix("file://") for path in self.paths}
+        named = set(map(local_path, self.paths))
         for problem in inventory.problems:
             if problem.path in named:
                 raise StorageError(f"{problem.path}: {problem.message}")
@@ -231,6 +231,13 @@ def is_local(path: str) -> bool:
     return not _is_remote(path)
 
 
+def local_path(path: str) -> str:
+    """Without `file:`, which Spark and Java put before one: `file:/data`, `file:///data`."""
+    if path.startswith("file:/"):
+        return path.removeprefix("file:").removeprefix("//")
+    return path
+
+
 def shown(path: str) -> str:
     """As rows and errors have it: without password and settings."""
     return _root(path) + _inner(path) if _is_remote(path) else path
@@ -289,7 +296,7 @@ def _without_glob(uri: str) -> str:
 
 def _expand(path: str) -> list[str]:
     """Local paths that a glob means; of a plain path itself, there or not."""
-    plain = path.removeprefix("file://")
+    plain = local_path(path)
     if not _MAGIC & set(plain) or Path(plain).exists():
         return [plain]
     found = sorted(glob.glob(plain, recursive=True))  # noqa: PTH207  # takes absolute patterns
@@ -382,7 +389,7 @@ def _moved(value: _T, shadow: str, start: str) -> _T:
 
 class _LocalFile(io.FileIO):
     def __init__(self, path: str, storage: Storage) -> None:
-        super().__init__(path.removeprefix("file://"), "rb")
+        super().__init__(local_path(path), "rb")
         self._storage = storage
 
     def readinto(self, buffer: Any, /) -> int:

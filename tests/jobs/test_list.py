@@ -204,6 +204,13 @@ def test_what_matches_nothing_is_told_and_ends_with_3(capsys, words, message):
 def test_a_directory_of_no_log_dir_is_told_and_an_empty_log_dir_is_listed(tmp_path, capsys):
     assert cli.main(["list", str(tmp_path)]) == 3
     assert capsys.readouterr().err == f"no partition found in {tmp_path}\n"
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "link").symlink_to("nowhere")
+    assert cli.main(["list", str(tmp_path)]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == f"no partition found in {tmp_path}"
+    assert cli.main(["list", str(tmp_path / "nowhere")]) == 3
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    shutil.rmtree(tmp_path / "deeper")
     (tmp_path / "recovery-point-offset-checkpoint").write_text("0\n0\n")
     assert cli.main(["list", str(tmp_path)]) == 0
     assert "0 topics, 0 partitions" in capsys.readouterr().out

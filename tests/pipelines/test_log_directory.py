@@ -87,6 +87,40 @@ def test_a_path_at_which_nothing_is_is_refused(spark, tmp_path):
         LogDirectory(spark)
 
 
+def test_a_directory_of_nothing_of_kafkas_is_refused_at_once(spark, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(StorageError, match=f"^{tmp_path}: found no partition, expected a log dir"):
+        LogDirectory(spark, tmp_path)
+
+
+def test_an_audit_is_the_findings_the_worst_first(spark, tmp_path):
+    """A note, two warnings and an error, by four files."""
+    partition = tmp_path / "orders-1"
+    (partition / "old").mkdir(parents=True)
+    (partition / f"{0:020d}.log").write_bytes(b"")
+    (partition / f"{0:020d}.index").write_bytes(b"\0\0\0\1")
+    (partition / f"{0:020d}.timeindex").write_bytes(b"\0\0\0\1")
+    (partition / "leader-epoch-checkpoint").write_bytes(b"0\n1\n0 x\n")
+    audit = LogDirectory(spark, tmp_path).audit()
+    rows = audit.collect()
+    assert [(row["severity"], row["id"], row["title"]) for row in rows] == [
+        ("error", "LEP001", "a leader epoch checkpoint that cannot be read"),
+        ("warning", "IDX002", "part of an entry at the end of an offset index"),
+        ("warning", "TIX002", "part of an entry at the end of a time index"),
+        ("note", "DIR004", "a directory inside a partition's"),
+    ]
+    assert {(row["topic"], row["partition"]) for row in rows} == {("orders", 1)}
+    assert {name for name, _, _ in COLUMNS["findings"]} < set(audit.columns)
+    with pytest.raises(OptionsError, match="an audit has all columns"):
+        LogDirectory(spark, tmp_path).audit(columns="id")
+
+
+def test_an_empty_list_is_refused_and_does_not_mean_everything(log):
+    for options in ({"partitions": []}, {"topics": []}, {"columns": []}):
+        with pytest.raises(OptionsError, match="found none, expected one or more"):
+            log.records(**options)
+
+
 def test_contradictions_are_refused_before_spark_is_asked(log):
     with pytest.raises(OptionsError, match="startingOffsets 5: expected at most endingOffsets 3"):
         log.records(starting_offsets=5, ending_offsets=3)
@@ -202,7 +236,8 @@ def test_a_notebook_shows_it_as_a_table(spark, tmp_path):
 
 
 def test_a_directory_that_is_gone_does_not_fail_its_repr(spark, tmp_path):
-    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "orders-0").mkdir(parents=True)
     log = LogDirectory(spark, tmp_path / "data")
+    (tmp_path / "data" / "orders-0").rmdir()
     assert "found no partition" in repr(log)
     assert "found no partition" in log._repr_html_()

@@ -58,6 +58,12 @@ def test_paths_are_one_or_several(given, paths):
     assert parse_options(given).paths == paths
 
 
+def test_a_table_of_the_catalog_is_refused_with_what_works():
+    """Seen: path and topics are gone by the time that Spark reads."""
+    with pytest.raises(OptionsError, match=r"^location: .* expected CREATE TEMPORARY VIEW"):
+        parse_options({"path": "/a", "location": "file:/a", "owner": "me"})
+
+
 def test_topics_are_globs_and_partitions_numbers_or_ranges():
     options = parsed(topics="orders, audit.*", partitions="0,2,5-7")
     assert options.includes("orders", 2)
@@ -96,6 +102,10 @@ def test_columns_come_in_the_order_of_the_schema_whatever_their_case():
         ({"includeControl": "1"}, "option includeControl='1': expected true or false"),
         ({"maxSplitBytes": "0"}, "expected a size such as"),
         ({"maxSplitBytes": "-1"}, "expected a size such as"),
+        ({"topics": ""}, "option topics='': found none, expected one or more"),
+        ({"topics": " , "}, "option topics=' , ': found none, expected one or more"),
+        ({"partitions": ""}, "option partitions='': found none, expected one or more"),
+        ({"columns": ""}, "option columns='': found none, expected one or more"),
         ({"partitions": "a"}, "expected numbers or ranges"),
         ({"partitions": "5-2"}, "expected numbers or ranges"),
         ({"startingOffsets": "x"}, "expected earliest, a number, or JSON"),

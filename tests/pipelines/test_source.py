@@ -88,6 +88,37 @@ def test_sql_finds_the_source_without_registration(spark):
     assert comments["key"] == "null is not empty"
 
 
+def test_a_table_of_the_catalog_is_refused_with_what_works(spark):
+    where = golden.shared(PACK)
+    with pytest.raises(PySparkException, match="expected CREATE TEMPORARY VIEW"):
+        try:
+            spark.sql(f"CREATE TABLE kept USING kafka_files LOCATION '{where}'")
+            spark.sql("SELECT count(*) FROM kept").collect()
+        finally:
+            spark.sql("DROP TABLE IF EXISTS kept")
+
+
+def test_a_schema_of_ones_own_is_ours_or_refused(spark):
+    reader = spark.read.format("kafka_files").option("topics", "nulls-and-empties")
+    path = str(golden.shared(PACK))
+    ours = spark_schema("records")
+    assert reader.schema(ours).load(path).count() == reader.load(path).count() > 0
+    for schema, odd in (
+        ("offset long, foo string", "foo string"),
+        ("topic string, offset int", "offset int"),
+        ("topic string, offset long", "another order, or fewer"),
+    ):
+        with pytest.raises(PySparkException) as caught:
+            reader.schema(schema).load(path).collect()
+        assert f"schema of records: found {odd}, expected no schema, or key binary" in str(
+            caught.value
+        )
+        assert "the option columns chooses some of them" in str(caught.value)
+    few = reader.option("columns", "topic,offset").schema("topic string, offset long")
+    assert few.load(path).columns == ["topic", "offset"]
+    assert few.load(path).count() > 0
+
+
 def test_registered_it_is_the_same_source_and_filters_are_handed_on(spark):
     pipelines.register(spark)
     assert spark.conf.get(PUSHDOWN) == "true"

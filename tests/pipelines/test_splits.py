@@ -223,6 +223,16 @@ def test_offsets_by_partition_are_sparks_json(three_segments):
     assert offsets == [5990, 5991, *range(1995, 2000)]
 
 
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+def test_offsets_of_a_partition_that_is_not_here_are_told(three_segments, caplog, option):
+    offsets = '{"t": {"0": 5, "7": 5}, "orders": {"0": 5}}'
+    splits(three_segments, **{option: offsets})
+    assert caplog.messages == [f"kafka_files: {option}: no partition t-7, orders-0 here"]
+    caplog.clear()
+    splits(three_segments, **{option: '{"t": {"0": 5}}'})
+    assert caplog.messages == []
+
+
 def test_a_time_is_the_first_offset_of_that_time_as_in_sparks_kafka_source(three_segments):
     offsets, size = rows_and_bytes(
         three_segments,

@@ -54,6 +54,7 @@ def test_a_partition_and_a_file_are_read_by_themselves():
     log = root / "rolled-0" / f"{12:020d}.log"
     assert places(read(log)) == [row for row in rows if 12 <= row[2] < 18]
     assert places(read(f"file://{log}")) == places(read(log))
+    assert places(read(f"file:{log}")) == places(read(log))
 
 
 def test_several_files_of_a_partition_are_read_together():
