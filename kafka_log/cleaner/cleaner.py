@@ -27,9 +27,9 @@ from kafka_log.cleaner.columnar import map_piece
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.key_table import KeyTable
-from kafka_log.cleaner.lanes import Lanes
+from kafka_log.cleaner.lanes import Lanes, Steps
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES, ReadBuffer
+from kafka_log.cleaner.read_buffer import BLOCK_BYTES, Blocks, ReadBuffer
 from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.stats import CleanerStats
@@ -253,9 +253,10 @@ class Cleaner:
         stats: CleanerStats,
     ) -> bool:
         """By columns, many chunks at once."""
+        blocks = self._blocks(segment, position)
+        is_full = False
 
-        def hash_keys(task: tuple[Lane, Block]) -> tuple[Block, list[tuple[Piece, Int64s]]]:
-            lane, block = task
+        def hash_keys(lane: Lane, block: Block) -> tuple[Block, list[tuple[Piece, Int64s]]]:
             pieces = []
             for piece in block.pieces(lane.scan):
                 hashes = table.hash(piece)
@@ -263,14 +264,23 @@ class Cleaner:
                 pieces.append((piece if is_all else piece.detached(), hashes))
             return block, pieces
 
-        blocks = partial(self._iter_blocks, segment, position)
-        for block, pieces in self._lanes.map(hash_keys, blocks, segment.size - position):
+        def put_keys(hashed: tuple[Block, list[tuple[Piece, Int64s]]]) -> bool:
+            nonlocal is_full
+            block, pieces = hashed
             full_at = self._map_pieces(table, pieces, start, transactions, stats)
-            if full_at < len(block.batches):
-                stats.map_bytes_read += block.chunk_start(full_at) - block.base
-                return True
-            stats.map_bytes_read += block.size_in_bytes
-        return False
+            is_full = full_at < len(block.batches)
+            end = block.chunk_start(full_at) if is_full else block.end_of(full_at)
+            stats.map_bytes_read += end - block.base
+            return not is_full
+
+        steps = Steps(
+            fetch=lambda lane, number: blocks.fetch(lane.buffer, number),
+            draw=partial(self._draw, blocks),
+            work=hash_keys,
+            finish=put_keys,
+        )
+        self._lanes.run(steps, segment.size - position)
+        return is_full
 
     def _map_pieces(
         self,
@@ -307,18 +317,14 @@ class Cleaner:
                 self.offset_map.latest_offset = batch.header.last_offset
         return len(batches)
 
-    def _iter_blocks(
-        self, segment: LogSegment, position: int, lanes: Iterator[Lane]
-    ) -> Iterator[tuple[Lane, Block]]:
-        """The rest of a segment, each block in the memory of its lane."""
-        while position < segment.size:
-            self._check_done()
-            lane = next(lanes)
-            block = lane.buffer.read(segment.log, position, self._buffer.capacity)
-            if block is None:
-                block = self._read(segment, position).as_block(segment.log.path, position)
-            yield lane, block
-            position += block.size_in_bytes
+    def _blocks(self, segment: LogSegment, position: int) -> Blocks:
+        return Blocks(
+            segment.log, position, self._buffer, max_message_bytes=self.config.max_message_bytes
+        )
+
+    def _draw(self, blocks: Blocks, lane: Lane, number: int) -> Block | None:
+        self._check_done()
+        return blocks.read(lane.buffer, number)
 
     def _read(self, segment: LogSegment, position: int) -> Chunk:
         return self._buffer.read(
@@ -439,13 +445,16 @@ class Cleaner:
     ) -> None:
         """By columns, many chunks at once."""
         horizon = self._new_horizon(this_round)
+        blocks = self._blocks(segment, 0)
 
-        def decided(lanes: Iterator[Lane]) -> Iterator[tuple[Lane, Block, Decided, int]]:
-            for lane, block in self._iter_blocks(segment, 0, lanes):
-                yield lane, block, verdicts.on_block(block), self._buffer.capacity
+        def decided(lane: Lane, number: int) -> tuple[Block, Decided, int] | None:
+            block = self._draw(blocks, lane, number)
+            if block is None:
+                return None
+            return block, verdicts.on_block(block), self._buffer.capacity
 
-        def filtered(task: tuple[Lane, Block, Decided, int]) -> Filtered:
-            lane, block, what, capacity = task
+        def filtered(lane: Lane, task: tuple[Block, Decided, int]) -> Filtered:
+            block, what, capacity = task
             return lane.writer.filter(
                 block,
                 lane.scan,
@@ -456,11 +465,20 @@ class Cleaner:
                 capacity=capacity,
             )
 
-        for some in self._lanes.map(filtered, decided, segment.size):
+        def append(some: Filtered) -> bool:
             append_filtered(cleaned, some)
             if some.problem is not None:
                 raise some.problem
             some.add_to(this_round.stats)
+            return True
+
+        steps = Steps(
+            fetch=lambda lane, number: blocks.fetch(lane.buffer, number),
+            draw=decided,
+            work=filtered,
+            finish=append,
+        )
+        self._lanes.run(steps, segment.size)
 
     def _new_horizon(self, this_round: Round) -> int:
         return wrap_int64(this_round.current_time + self.config.delete_retention_ms)

@@ -1,29 +1,30 @@
-"""Blocks of a segment worked on by several cores, their results in the order of the log.
+"""Blocks of a segment worked on by several cores, in the order of the log where that counts.
 
 Kernels, codecs and reads all let go of the interpreter while they work, so threads are enough. A
-lane is the memory that the work on one block takes. There is one more than cores: while the caller
-writes what came of one, each core has another to work on.
+lane is the memory that the work on one block takes, and a thread's own: what a core has read, it
+works on and hands over itself, while it is still at hand there.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle
-from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from itertools import count
+from threading import Condition
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_format.columnar.records import RecordScan
 from kafka_log.cleaner.block_writer import BlockWriter
 from kafka_log.cleaner.read_buffer import BLOCK_BYTES, BlockBuffer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import Executor
+    from collections.abc import Callable, Iterator, Sequence
 
     from kafka_log.cleaner.witness import Witness
 
+Place = TypeVar("Place")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -43,8 +44,22 @@ class Lane:
         return BlockWriter(self._witness)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps(Generic[Place, Item, Result]):
+    """What is done to each of many things; they are numbered from 0."""
+
+    fetch: Callable[[Place, int], None]
+    """Beside whatever others do, and before the thing is drawn. Where one core works: never."""
+    draw: Callable[[Place, int], Item | None]
+    """In order; None behind the last."""
+    work: Callable[[Place, Item], Result]
+    """Beside whatever others do."""
+    finish: Callable[[Result], bool]
+    """In order; False if that was enough."""
+
+
 class Lanes:
-    """For one cleaner, which gives the lanes out in turn."""
+    """For one cleaner."""
 
     def __init__(
         self, cores: int, witness: Witness | None, *, block_bytes: int = BLOCK_BYTES
@@ -53,72 +68,117 @@ class Lanes:
         self._block_bytes = block_bytes
         self._witness = witness
         self._lanes: list[Lane] = []
-        self._pool: Executor | None = None
 
-    def map(
-        self,
-        work: Callable[[Item], Result],
-        items: Callable[[Iterator[Lane]], Iterable[Item]],
-        size: int,
-    ) -> Iterator[Result]:
-        """What `work` makes of each item; of `size` bytes together.
-
-        `items` draws them, each with a lane. A lane is given out again when the next result but
-        `cores` is asked for, so results may lie in its memory.
-        """
-        if self._cores == 1 or size <= self._block_bytes:
-            yield from map(work, items(cycle(self._some(1))))
-            return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._cores, "kafka-cleaner")
-        lanes = self._some(self._cores + 1)
-        yield from in_order(work, items(cycle(lanes)), self._pool, ahead=len(lanes))
-
-    def _some(self, count: int) -> list[Lane]:
-        while len(self._lanes) < count:
+    def run(self, steps: Steps[Lane, Any, Any], size: int) -> None:
+        """All steps of all blocks, of `size` bytes together."""
+        cores = min(self._cores, -(-size // self._block_bytes))
+        while len(self._lanes) < max(1, cores):
             self._lanes.append(Lane(self._block_bytes, self._witness))
-        return self._lanes[:count]
+        in_order(steps, self._lanes[: max(1, cores)])
 
 
-def in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], pool: Executor, *, ahead: int
-) -> Iterator[Result]:
-    """What `work` makes of each item; at most `ahead` are given out and not taken back.
+def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None:
+    """As many threads as places, this one among them.
 
-    Items are drawn one at a time, by the threads that work on them: what a core has just read is
-    at hand there. Where drawing one fails, all that came before it come first.
+    What fails is raised when all that come before it are finished, and nothing behind it is.
     """
-    drawn, turn = iter(items), Lock()
-    given: deque[Future[Result]] = deque()
-    free: deque[Future[Result]] = deque()
-
-    def step() -> None:
-        with turn:
-            future = free.popleft()
-            try:
-                item = next(drawn)
-            except Exception as error:  # noqa: BLE001  # it is raised in its turn
-                future.set_exception(_OverError() if isinstance(error, StopIteration) else error)
-                return
+    if len(places) == 1:
+        _one_by_one(steps, places[0])
+        return
+    run = _Run(steps)
+    with ThreadPoolExecutor(len(places) - 1, "kafka-cleaner") as pool:
+        others = [pool.submit(run.work_on, place) for place in places[1:]]
         try:
-            future.set_result(work(item))
-        except BaseException as error:  # noqa: BLE001  # as well
-            future.set_exception(error)
+            run.work_on(places[0])
+        finally:
+            run.end()  # whatever interrupts this thread, nobody waits for it
+            wait(others)
+    if run.error is not None:
+        raise run.error
 
-    try:
-        while True:
-            while len(given) < ahead:
-                given.append(Future())
-                free.append(given[-1])
-                pool.submit(step)
+
+def _one_by_one(steps: Steps[Place, Item, Result], place: Place) -> None:
+    for number in count():
+        item = steps.draw(place, number)
+        if item is None or not steps.finish(steps.work(place, item)):
+            return
+
+
+class _Run(Generic[Place, Item, Result]):
+    """What the threads of `in_order` share."""
+
+    def __init__(self, steps: Steps[Place, Item, Result]) -> None:
+        self.error: BaseException | None = None
+        self._steps = steps
+        self._numbers = count()
+        self._drawing = _Turns()
+        self._finishing = _Turns()
+
+    def work_on(self, place: Place) -> None:
+        """One thing after another, until there is none, or one has failed."""
+        while not self._finishing.is_over:
+            number = next(self._numbers)
+            done = _Attempt()
+            done.then(self._steps.fetch, place, number)
+            with self._drawing.turn_of(number):
+                done.then(self._steps.draw, place, number)
+            if done.value is not None:
+                done.then(self._steps.work, place, done.value)
+            with self._finishing.turn_of(number):
+                self._finish(done)
+
+    def _finish(self, done: _Attempt) -> None:
+        if self._finishing.is_over:
+            return
+        goes_on = False
+        if done.value is not None:
+            done.then(self._steps.finish, done.value)
+            goes_on = bool(done.value)
+        if done.error is not None or not goes_on:
+            self.error = done.error
+            self._finishing.is_over = True
+
+    def end(self) -> None:
+        self._finishing.end()
+        self._drawing.end()
+
+
+class _Attempt:
+    """One step upon another, as long as none fails."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def then(self, step: Callable[..., Any], *arguments: Any) -> None:
+        if self.error is None:
             try:
-                result = given.popleft().result()
-            except _OverError:
-                return
-            yield result
-    finally:
-        wait(given)  # who comes next uses their memory
+                self.value = step(*arguments)
+            except BaseException as error:  # noqa: BLE001  # it is raised in its turn
+                self.error = error
 
 
-class _OverError(Exception):
-    """No item is left."""
+class _Turns:
+    """One after another by number; each number has its turn once."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._next = 0
+        self._changed = Condition()
+
+    @contextmanager
+    def turn_of(self, number: int) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._next == number or self.is_over)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._next += 1
+                self._changed.notify_all()
+
+    def end(self) -> None:
+        """Nobody waits any more."""
+        with self._changed:
+            self.is_over = True
+            self._changed.notify_all()

@@ -8,6 +8,7 @@ Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,16 +70,23 @@ class BlockBuffer:
     def __init__(self, size: int = BLOCK_BYTES) -> None:
         """Of that size, or of a chunk's where that is more."""
         self._memory = memory_of(size)
+        self._fetched: _Fetched | None = None
         self._kernels = k.load(compiled=True)
         self._table = np.empty((k.HEADER_FIELDS, _BLOCK_ROWS), np.int64)
 
+    @property
+    def size(self) -> int:
+        return len(self._memory)
+
+    def fetch(self, log: FileRecords, position: int) -> None:
+        """Bytes from where the next block may begin, or a little before that."""
+        filled = log.readinto_at(position, memoryview(self._memory))
+        self._fetched = _Fetched(log, position, filled)
+
     def read(self, log: FileRecords, position: int, capacity: int) -> Block | None:
         """Chunks of `capacity` from `position` on; None if the first needs a closer look."""
-        if capacity > len(self._memory):
-            self._memory = memory_of(capacity)
-        size = len(self._memory) // capacity * capacity
-        filled = log.readinto_at(position, memoryview(self._memory)[:size])
-        data = readonly(np.frombuffer(self._memory, np.uint8, filled))
+        data = self._data(log, position, capacity)
+        filled = len(data)
         count, _, why = self._kernels.read_headers(
             data, position, 0, filled, filled, self._table, 0
         )
@@ -96,6 +104,30 @@ class BlockBuffer:
         return Block(
             log.path, data, position, BatchColumns(table, path=log.path), np.array(ends, np.int64)
         )
+
+    def _data(self, log: FileRecords, position: int, capacity: int) -> npt.NDArray[np.uint8]:
+        """What was fetched from there on if that is a chunk at least, or all; else it is read."""
+        fetched, self._fetched = self._fetched, None
+        if fetched is not None and fetched.has(log, position, capacity):
+            start = position - fetched.position
+            data = np.frombuffer(self._memory, np.uint8, fetched.filled - start, start)
+            return readonly(data)
+        if capacity > len(self._memory):
+            self._memory = memory_of(capacity)
+        size = len(self._memory) // capacity * capacity
+        filled = log.readinto_at(position, memoryview(self._memory)[:size])
+        return readonly(np.frombuffer(self._memory, np.uint8, filled))
+
+
+class _Fetched(NamedTuple):
+    log: FileRecords
+    position: int
+    filled: int
+
+    def has(self, log: FileRecords, position: int, capacity: int) -> bool:
+        end = self.position + self.filled
+        reaches = position + capacity <= end or end >= log.size
+        return self.log is log and self.position <= position < end and reaches
 
 
 def chunk_ends(
@@ -155,6 +187,52 @@ class ReadBuffer:
         if size > left:
             raise TruncatedError(where, f"{left} bytes", f"a batch of {size}")
         return size
+
+
+class Blocks:
+    """A log from a position on, block by block.
+
+    Where a block begins is known when the one before it was read. But a block ends less than a
+    chunk before the end of the bytes it is cut from: so, of buffers that overlap by a chunk, each
+    block begins in the overlap of its own, and may be fetched before. Where a batch is larger than
+    a chunk and upsets that, one block is read in its turn, and the next ones are aimed anew.
+    """
+
+    def __init__(
+        self, log: FileRecords, position: int, buffer: ReadBuffer, *, max_message_bytes: int
+    ) -> None:
+        self._log = log
+        self._position = position
+        self._buffer = buffer
+        self._max_message_bytes = max_message_bytes
+        self._aim = 0, position
+
+    def fetch(self, target: BlockBuffer, number: int) -> None:
+        """The bytes of that block, or none that serve."""
+        position = self._window(number, target.size)
+        if position < self._log.size and self._buffer.capacity <= target.size // 2:
+            with contextlib.suppress(OSError):  # who reads the block is told
+                target.fetch(self._log, position)
+
+    def read(self, target: BlockBuffer, number: int) -> Block | None:
+        """The next one; None behind the last. Its number is how many came before."""
+        position = self._position
+        if position >= self._log.size:
+            return None
+        if not 0 <= position - self._window(number, target.size) <= self._buffer.capacity:
+            self._aim = number, position
+        block = target.read(self._log, position, self._buffer.capacity)
+        if block is None:
+            chunk = self._buffer.read(
+                self._log, position, max_message_bytes=self._max_message_bytes
+            )
+            block = chunk.as_block(self._log.path, position)
+        self._position = position + block.size_in_bytes
+        return block
+
+    def _window(self, number: int, size: int) -> int:
+        first, position = self._aim
+        return position + (number - first) * (size - self._buffer.capacity)
 
 
 def _iter_batches(data: bytes, path: str, start: int) -> Iterator[AnyBatch]:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,14 @@ from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
 from kafka_log.cleaner.cleaner import Cleaned, Cleaner
 from kafka_log.cleaner.pieces import Piece
-from kafka_log.cleaner.read_buffer import BlockBuffer, ReadBuffer
+from kafka_log.cleaner.read_buffer import BlockBuffer, Blocks, ReadBuffer
 from kafka_log.cleaner.report import Removals
 from kafka_log.cleaner.verdict import BatchVerdict
 from kafka_log.cleaner.witness import Witness
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.watched_files import WatchedDiskFiles
 from kafka_log.errors import LogError
 from kafka_log.file_records import FileRecords
 from kafka_log.log import PartitionLog
@@ -177,36 +179,59 @@ def test_blocks_leave_the_bytes_that_records_one_by_one_leave(tmp_path: Path, se
 @pytest.mark.parametrize("seed", range(20))
 def test_several_cores_leave_the_bytes_that_one_leaves(tmp_path: Path, seed: int) -> None:
     size = random.Random(seed).choice((600, 20_000))
+    block = (1, size, 4 * size)[seed % 3]  # a chunk, or some of them: these are fetched ahead
     found = []
     for cores in (1, 3):
         directory = tmp_path / str(cores) / "orders-0"
         _write_log(directory, seed)
         removals = Removals()
-        cleaned = _cleaned(directory, removals, cores=cores, block_bytes=1, io_buffer_size=size)
+        how = {"cores": cores, "block_bytes": block, "io_buffer_size": size}
+        cleaned = _cleaned(directory, removals, **how)
         removed = None if isinstance(cleaned, str) else removals.take()
         found.append((cleaned, removed, _files(directory)))
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("is_fetched", [False, True])
+@pytest.mark.parametrize("block_bytes", [1, 20_000, 200_000, 8 * 2**20])
 @pytest.mark.parametrize("capacity", [100, 5000, 40_000, 3_000_000])
 def test_a_block_ends_its_chunks_where_kafkas_buffer_ends_them(
-    tmp_path: Path, capacity: int
+    tmp_path: Path, capacity: int, block_bytes: int, is_fetched: bool
 ) -> None:
     _write_log(tmp_path / "orders-0", 1)
     (name, *_) = (path.name for path in sorted((tmp_path / "orders-0").glob("*.log")))
     log = FileRecords(DiskFiles(tmp_path / "orders-0"), name, file_already_exists=True)
-    expected = list(_chunk_ends(log, capacity))
-    blocks, position, found = BlockBuffer(), 0, []
-    buffer = ReadBuffer(capacity, 2**20)
-    while position < log.size:
-        block = blocks.read(log, position, buffer.capacity)
+    target = BlockBuffer(block_bytes)
+    blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
+    found: list[int] = []
+    for number in count():
+        if is_fetched:
+            blocks.fetch(target, number)
+        block = blocks.read(target, number)
         if block is None:
-            position += buffer.read(log, position, max_message_bytes=2**20).size_in_bytes
-            found.append(position)
-        else:
-            found += [block.end_of(end) for end in block.chunk_ends.tolist()]
-            position += block.size_in_bytes
-    assert found == expected
+            break
+        found += [block.end_of(end) for end in block.chunk_ends.tolist()]
+    assert found == list(_chunk_ends(log, capacity))
+    log.close()
+
+
+def test_what_was_fetched_is_not_read_again(tmp_path: Path) -> None:
+    _write_log(tmp_path / "orders-0", 1)
+    files = WatchedDiskFiles(str(tmp_path / "orders-0"))
+    (name, *_) = (path.name for path in sorted((tmp_path / "orders-0").glob("*.log")))
+    log = FileRecords(files, name, file_already_exists=True)
+    read: list[int] = []
+    files.watch.on_read = read.append
+    target, capacity = BlockBuffer(200_000), 70_000
+    blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
+    for number in count():
+        blocks.fetch(target, number)
+        before = len(read)
+        if blocks.read(target, number) is None:
+            break
+        assert len(read) == before
+    assert number > 2
+    assert sum(read) <= log.size + number * capacity
     log.close()
 
 

@@ -1,75 +1,150 @@
-"""Work on several threads, results in the order of what was given, whatever goes wrong."""
+"""Work on several threads, drawn and finished in order, whatever goes wrong."""
 
 import threading
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 
 import pytest
 
-from kafka_log.cleaner.lanes import in_order
+from kafka_log.cleaner.lanes import Steps, in_order
+
+PLACES = ["a", "b", "c"]
 
 
-@pytest.fixture
-def pool() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(3) as made:
-        yield made
+def steps(
+    work: Callable[[int], object] = lambda number: number,
+    *,
+    last: int = 20,
+    finish: Callable[[object], bool] = lambda _: True,
+    draw: Callable[[int], int | None] | None = None,
+    fetch: Callable[[int], None] = lambda _: None,
+) -> Steps:
+    """Numbers from 0 on, each drawn as itself."""
+
+    def numbers(number: int) -> int | None:
+        return number if number < last else None
+
+    return Steps(
+        fetch=lambda _, number: fetch(number),
+        draw=lambda _, number: (draw or numbers)(number),
+        work=lambda _, item: work(item),
+        finish=finish,
+    )
 
 
-def test_results_come_in_the_order_of_the_items(pool: ThreadPoolExecutor) -> None:
+def collector(found: list[object]) -> Callable[[object], bool]:
+    def finish(result: object) -> bool:
+        found.append(result)
+        return True
+
+    return finish
+
+
+@pytest.mark.parametrize("places", [PLACES[:1], PLACES])
+def test_results_are_finished_in_order(places: list[str]) -> None:
     def slow_at_first(number: int) -> int:
         time.sleep(0.02 if number % 3 == 0 else 0)
         return number * number
 
-    found = list(in_order(slow_at_first, range(20), pool, ahead=4))
+    found: list[object] = []
+    in_order(steps(slow_at_first, finish=collector(found)), places)
     assert found == [number * number for number in range(20)]
 
 
-def test_no_more_is_drawn_than_may_be_given_out(pool: ThreadPoolExecutor) -> None:
+def test_no_more_is_drawn_than_there_are_places() -> None:
     drawn: list[int] = []
+    finished: list[object] = []
 
-    def items() -> Iterator[int]:
-        for number in range(10):
-            drawn.append(number)
-            yield number
+    def draw(number: int) -> int | None:
+        drawn.append(number)
+        assert len(drawn) <= len(finished) + len(PLACES)
+        return number if number < 10 else None
 
-    for number, _ in enumerate(in_order(lambda item: item, items(), pool, ahead=3)):
-        assert len(drawn) <= number + 3
-    assert len(drawn) == 10
+    in_order(steps(draw=draw, finish=collector(finished)), PLACES)
+    assert drawn[:10] == finished == list(range(10))
 
 
-def test_two_items_are_worked_on_at_once(pool: ThreadPoolExecutor) -> None:
+def test_two_items_are_worked_on_at_once() -> None:
     both = threading.Barrier(2, timeout=10)
-    assert len(list(in_order(lambda _: both.wait(), range(2), pool, ahead=2))) == 2
+    in_order(steps(lambda _: both.wait(), last=2), PLACES[:2])
+    assert not both.broken
 
 
-def test_an_error_in_the_work_comes_in_its_turn(pool: ThreadPoolExecutor) -> None:
-    results = in_order(lambda number: 1 // (3 - number), range(9), pool, ahead=4)
-    assert [next(results) for _ in range(3)] == [0, 0, 1]
+def test_an_item_is_fetched_while_the_one_before_it_is_drawn() -> None:
+    is_fetched = threading.Event()
+
+    def draw(number: int) -> int | None:
+        if number == 0:
+            assert is_fetched.wait(10)
+        return number if number < 2 else None
+
+    def fetch(number: int) -> None:
+        if number == 1:
+            is_fetched.set()
+
+    in_order(steps(draw=draw, fetch=fetch), PLACES[:2])
+
+
+def test_where_one_works_nothing_is_fetched() -> None:
+    fetched: list[int] = []
+    in_order(steps(fetch=fetched.append), PLACES[:1])
+    assert fetched == []
+
+
+@pytest.mark.parametrize("places", [PLACES[:1], PLACES])
+def test_an_error_in_the_work_comes_behind_what_was_before(places: list[str]) -> None:
+    found: list[object] = []
     with pytest.raises(ZeroDivisionError):
-        next(results)
+        in_order(steps(lambda number: 12 // (3 - number), finish=collector(found)), places)
+    assert found == [4, 6, 12]
 
 
-def test_an_error_in_the_drawing_comes_behind_what_was_drawn(pool: ThreadPoolExecutor) -> None:
-    def items() -> Iterator[int]:
-        yield from range(3)
-        raise KeyError("the fourth")
-
-    results = in_order(lambda number: number, items(), pool, ahead=4)
-    assert [next(results) for _ in range(3)] == [0, 1, 2]
-    with pytest.raises(KeyError, match="the fourth"):
-        next(results)
-
-
-def test_who_stops_early_waits_for_what_is_under_way(pool: ThreadPoolExecutor) -> None:
-    ended: list[int] = []
-
-    def work(number: int) -> int:
-        time.sleep(0.05 * number)
-        ended.append(number)
+@pytest.mark.parametrize("places", [PLACES[:1], PLACES])
+def test_an_error_in_the_drawing_comes_behind_what_was_drawn(places: list[str]) -> None:
+    def draw(number: int) -> int:
+        if number == 3:
+            raise KeyError("the fourth")
         return number
 
-    results = in_order(work, range(3), pool, ahead=3)
-    assert next(results) == 0
-    results.close()
-    assert sorted(ended) == [0, 1, 2]
+    found: list[object] = []
+    with pytest.raises(KeyError, match="the fourth"):
+        in_order(steps(draw=draw, finish=collector(found)), places)
+    assert found == [0, 1, 2]
+
+
+def test_an_error_in_the_fetching_comes_in_its_turn() -> None:
+    def fetch(number: int) -> None:
+        if number == 3:
+            raise KeyError("the fourth")
+
+    found: list[object] = []
+    with pytest.raises(KeyError, match="the fourth"):
+        in_order(steps(fetch=fetch, finish=collector(found)), PLACES)
+    assert found == [0, 1, 2]
+
+
+@pytest.mark.parametrize("places", [PLACES[:1], PLACES])
+def test_nothing_is_finished_behind_what_was_enough(places: list[str]) -> None:
+    found: list[object] = []
+
+    def until_five(result: object) -> bool:
+        found.append(result)
+        return result != 5
+
+    in_order(steps(finish=until_five), places)
+    assert found == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("places", [PLACES[:1], PLACES])
+def test_nothing_is_finished_behind_what_failed_to(places: list[str]) -> None:
+    found: list[object] = []
+
+    def fails_at_five(result: object) -> bool:
+        if result == 5:
+            raise OSError("full")
+        found.append(result)
+        return True
+
+    with pytest.raises(OSError, match="full"):
+        in_order(steps(finish=fails_at_five), places)
+    assert found == [0, 1, 2, 3, 4]
