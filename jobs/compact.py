@@ -256,12 +256,11 @@ def _or_default(given: int | None, default: int) -> int:
 
 
 def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> BrokerSettings:
-    from kafka_log.cleaner.manager import TooSmallMapError
+    from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError
     from kafka_log.cleaner.offset_map import Keys
-    from pipelines.tables.compaction import broker_settings
 
     keys = Keys.EXACT if arguments.exact_keys else Keys.MD5 if arguments.md5_keys else Keys.HASHED
-    chosen = replace(broker_settings(settings), keys=keys)
+    chosen = replace(BrokerSettings.of(settings), keys=keys)
     if arguments.dedupe_buffer_size is not None:
         chosen = replace(chosen, dedupe_buffer_size=arguments.dedupe_buffer_size)
     try:

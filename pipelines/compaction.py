@@ -271,7 +271,7 @@ class CompactPartition:
         seen = self.outlook(task, log)
         if not seen.cleanable_bytes or (self.only_when_due and not seen.is_due):
             return
-        damage = find_damage(log, seen.first_uncleanable_offset, is_deep=is_deep)
+        damage = find_damage(log, seen.first_uncleanable_offset, is_deep=is_deep, cores=self.cores)
         if damage is not None:
             raise damage
 

@@ -276,7 +276,8 @@ def _segment_ranges(
     cuts = [0, size]
     if size > options.max_split_bytes or (is_partial and size > _OPEN_COST):
         try:
-            offsets = (wanted.first, end_offset)
+            # Not up to the next segment's name: a batch that lies about its offset is here all the same.
+            offsets = (wanted.first, wanted.end)
             cuts = _cuts(segment, size, offsets, options.max_split_bytes, storage)
         except OSError as error:
             if not is_refused(error, segment.log.path):  # else the reader tells of it, by the mode

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from kafka_log.cleaner.manager import BrokerSettings
 from kafka_log.cleaner.passes import UNTIL_CLEAN
 from kafka_log.cleaner.what_if import not_compacted, what_if
 from kafka_log.clock import FixedClock
@@ -23,7 +24,6 @@ from kafka_log.settings import read_settings
 from pipelines.compaction import CompactPartition, why_left_alone
 from pipelines.engine import Failure, run
 from pipelines.partition_tasks import partition_tasks
-from pipelines.tables.compaction import broker_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,7 +100,7 @@ def compare(
             now_ms=now_ms,
             includes=lambda topic, _: not topics or any(fnmatchcase(topic, g) for g in topics),
         ):
-            compact = CompactPartition(settings=broker_settings(settings), passes=UNTIL_CLEAN)
+            compact = CompactPartition(settings=BrokerSettings.of(settings), passes=UNTIL_CLEAN)
             tasks.append(ScenarioTask(scenario=name, task=task, compact=compact))
     rows: list[Row] = []
     wanted = [each for each in compared(tasks) if each.is_counted]

@@ -12,6 +12,8 @@ Offsets are those of the batches around: a damaged header's own word counts for 
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
     from kafka_log.disk.files import File, Files
     from kafka_log.log import PartitionLog
+    from kafka_log.segment import LogSegment
 
 _CHUNK = 4 * 1024 * 1024
 _REBUILT = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
@@ -55,17 +58,30 @@ class Damage(NamedTuple):
         return "LOG003" if isinstance(self.error, MalformedRecordError) else "LOG002"
 
 
-def find_damage(log: PartitionLog, end: int, *, is_deep: bool = False) -> FormatError | None:
-    """Of the segments that begin below `end`; a deep look decodes every record."""
-    for segment in log.segments.values(0, end) if end > 0 else ():
-        reader = cast("BinaryIO", segment.log.reader())
-        where = segment.log.path, segment.size, segment.base_offset
-        for damage in _iter_damage(reader, *where, is_deep=is_deep):
-            error = damage.error
-            if isinstance(error, CrcMismatchError):  # of the batch, not of a field in it
-                here = Location(segment.log.path, damage.position)
-                return CrcMismatchError(here, error.found, error.expected)
-            return error
+def find_damage(
+    log: PartitionLog, end: int, *, is_deep: bool = False, cores: int = 1
+) -> FormatError | None:
+    """The first of the segments that begin below `end`; a deep look decodes every record."""
+    segments = log.segments.values(0, end) if end > 0 else []
+    look = partial(_first_damage, is_deep=is_deep)
+    if cores == 1 or len(segments) == 1:
+        return next(filter(None, map(look, segments)), None)
+    with ThreadPoolExecutor(cores, "kafka-damage") as pool:
+        try:
+            return next(filter(None, pool.map(look, segments)), None)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _first_damage(segment: LogSegment, *, is_deep: bool) -> FormatError | None:
+    reader = cast("BinaryIO", segment.log.reader())
+    where = segment.log.path, segment.size, segment.base_offset
+    for damage in _iter_damage(reader, *where, is_deep=is_deep):
+        error = damage.error
+        if isinstance(error, CrcMismatchError):  # of the batch, not of a field in it
+            here = Location(segment.log.path, damage.position)
+            return CrcMismatchError(here, error.found, error.expected)
+        return error
     return None
 
 

@@ -17,7 +17,7 @@ Mirrors LogCleaner.CleanerThread.cleanFilthiestLog, for a broker that has this l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay, select
 from kafka_log.cleaner.cleaner import (
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.log import PartitionLog
+    from kafka_log.settings import Settings
 
 
 class TooSmallMapError(LogError):
@@ -59,6 +60,17 @@ class BrokerSettings:
     message_max_bytes: int = MAX_MESSAGE_BYTES
     threads: int = 1
     keys: Keys = Keys.HASHED
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        broker: dict[str, Any] = dict(settings.broker)
+        return cls(
+            dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"],
+            io_buffer_size=broker["log.cleaner.io.buffer.size"],
+            load_factor=broker["log.cleaner.io.buffer.load.factor"],
+            message_max_bytes=broker["message.max.bytes"],
+            threads=broker["log.cleaner.threads"],
+        )
 
     def cleaner(
         self,

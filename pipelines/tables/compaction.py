@@ -10,7 +10,7 @@ rows are those of a log without it, and `findings` has what is missing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.clock import system_clock
 from kafka_log.settings import SettingsError, read_settings
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafka_log.cleaner.manager import BrokerSettings
-    from kafka_log.settings import Settings
     from pipelines.compaction import CompactPartition
     from pipelines.options import Options
     from pipelines.partition_tasks import PartitionTask
@@ -37,6 +35,7 @@ class PartitionSplit(NamedTuple):
 
 class _Compaction:
     def plan(self, options: Options, storage: Storage) -> list[PartitionSplit]:
+        from kafka_log.cleaner.manager import BrokerSettings
         from pipelines.compaction import CompactPartition, why_left_alone
 
         for path in options.paths:
@@ -58,7 +57,7 @@ class _Compaction:
         except SettingsError as error:
             raise OptionsError(f"option settings: {error}") from error
         compact = CompactPartition(
-            settings=broker_settings(settings),
+            settings=BrokerSettings.of(settings),
             passes=options.rounds,
             skip_damaged=options.mode is not Mode.FAILFAST,
         )
@@ -68,20 +67,6 @@ class _Compaction:
         from pipelines.explanation import iter_explained
 
         return iter_explained(split.task, split.compact, options.columns)
-
-
-def broker_settings(settings: Settings) -> BrokerSettings:
-    """Those of a broker's cleaner threads."""
-    from kafka_log.cleaner.manager import BrokerSettings
-
-    broker: dict[str, Any] = dict(settings.broker)
-    return BrokerSettings(
-        dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"],
-        io_buffer_size=broker["log.cleaner.io.buffer.size"],
-        load_factor=broker["log.cleaner.io.buffer.load.factor"],
-        message_max_bytes=broker["message.max.bytes"],
-        threads=broker["log.cleaner.threads"],
-    )
 
 
 READER = _Compaction()

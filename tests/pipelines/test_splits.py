@@ -300,6 +300,20 @@ def test_a_pushed_filter_reads_only_the_segments_it_must(three_segments, table, 
     assert read_logs <= size <= read_logs + indexes
 
 
+def test_offsets_beyond_the_next_segments_are_rows_however_the_log_is_cut(tmp_path):
+    """The base offset is not covered by the checksum."""
+    written = write_segment(tmp_path / "t-0", 0, 20)
+    write_segment(tmp_path / "t-0", 20, 10)
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    for batch in written:
+        struct.pack_into(">q", content, batch.position, 1000 + batch.first_offset)
+    log.write_bytes(content)
+    for size in ("1", "128m"):
+        found, _ = rows_and_bytes(tmp_path, maxSplitBytes=size)
+        assert found == [*range(1000, 1020), *range(20, 30)]
+
+
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("is_indexed", [True, False])
 @pytest.mark.parametrize(("at", "form"), [(0, ">q"), (8, ">i"), (23, ">i")])
