@@ -276,7 +276,7 @@ def _segment_ranges(
     cuts = [0, size]
     if size > options.max_split_bytes or (is_partial and size > _OPEN_COST):
         try:
-            # Not up to the next segment's name: a batch that lies about its offset is here all the same.
+            # Not up to the next segment's name: a batch that lies about its offset is still here.
             offsets = (wanted.first, wanted.end)
             cuts = _cuts(segment, size, offsets, options.max_split_bytes, storage)
         except OSError as error:
