@@ -18,6 +18,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.record import wrap_int64
@@ -46,7 +48,6 @@ from kafka_log.segment_files import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import numpy as np
     import numpy.typing as npt
 
     from kafka_format.log_file import AnyBatch
@@ -498,10 +499,13 @@ class Cleaner:
 
 def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:
     """All chunks at once, where nothing is refused; else one by one, to the one that is."""
-    largest, aborted, start = filtered.chunks[1], filtered.aborted, 0
+    aborted, start = filtered.aborted, 0
     before = cleaned.size
-    is_done = not len(filtered.data) or cleaned.append_batches(
-        int(largest.max()), filtered.data, filtered.batches
+    largest = filtered.chunks[1, np.diff(filtered.chunks[0], prepend=0) > 0]
+    is_done = not len(largest) or (
+        # An offset below the base is refused as well, before a time index is made.
+        cleaned.offset_index.can_append_offset(int(largest.min()))
+        and cleaned.append_batches(int(largest.max()), filtered.data, filtered.batches)
     )
     for number, (end, offset) in enumerate(zip(*filtered.chunks.tolist(), strict=True)):
         while aborted and aborted[0][0] == number:

@@ -350,13 +350,10 @@ def _same_sizes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
 
 def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
     ours, theirs = files_of(directory), files_of(kafkas)
-    for told in (ours, theirs):  # made for a first entry, of which a failure may leave half
-        for name in [each for each in told if each.endswith(".timeindex.cleaned")]:
-            del told[name]
     assert sorted(ours) == sorted(theirs), case.name
     for name in sorted(ours):
-        if ours[name] == theirs[name]:
-            continue
+        if ours[name] == theirs[name] or name.endswith(".timeindex.cleaned"):
+            continue  # (a round that fails may leave half an entry there, in Kafka's mapped file)
         if name.endswith(".cleaned") and any(map(_is_shared, case.passes)):
             continue  # what a failed round leaves may differ by a chunk where blocks meet
         where = f"{case.name}: {name}"
