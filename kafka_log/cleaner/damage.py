@@ -23,7 +23,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import CrcMismatchError, FormatError, Location, MalformedRecordError
 from kafka_log.disk.files import opened
 from kafka_log.names import FileKind, FileState, live_base_offsets, segment_file_name
-from kafka_log.resync import find_batch
+from kafka_log.resync import BatchSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -162,6 +162,7 @@ def _iter_damage(
     reader: BinaryIO, path: str, size: int, base_offset: int, *, is_deep: bool
 ) -> Iterator[Damage]:
     walk = _Walk(base_offset)
+    search = BatchSearch(reader, 0, size, base_offset=base_offset)
     is_tail = False
     start: int | None = 0
     while start is not None:
@@ -182,7 +183,7 @@ def _iter_damage(
         is_tail = walk.pending is None and end.reason != "corrupt_batch"
         walk.damaged(end.error, end.position)
         behind = end.position if walk.pending is None else walk.pending[1]
-        start = None if end.reason == "zeroed_tail" else find_batch(reader, behind + 1, size)
+        start = None if end.reason == "zeroed_tail" else search.find(behind + 1)
     if (last := walk.ended(size, None)) is not None:
         yield last._replace(is_tail=is_tail)
 

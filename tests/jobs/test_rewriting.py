@@ -49,8 +49,8 @@ HIGH_WATERMARK = {
     "expected an offset, or `end`": ["{data}", "--high-watermark", "last"],
 }
 OF_COMPACT = {
-    "'0': expected 1 or more, or `until-clean`": ["{data}", "--passes", "0"],
-    "'all': expected 1 or more, or `until-clean`": ["{data}", "--passes", "all"],
+    "'0': expected 1 or more, `until-clean` or `until-unchanged`": ["{data}", "--passes", "0"],
+    "'all': expected 1 or more, `until-clean` or `until-unchanged`": ["{data}", "--passes", "all"],
     "'-1': expected an offset": ["{data}", "--first-dirty", "-1"],
     "an offset is of one partition": ["{data}", "--first-dirty", "7"],
     "'9223372036854775808': expected an offset": ["{data}", "--first-dirty", str(2**63)],
