@@ -324,6 +324,8 @@ class Cleaner:
         )
 
     def _draw(self, blocks: Blocks, lane: Lane, number: int) -> Block | None:
+        if blocks.are_over:
+            return None
         self._check_done()
         return blocks.read(lane.buffer, number)
 

@@ -214,11 +214,13 @@ class Blocks:
             with contextlib.suppress(OSError):  # who reads the block is told
                 target.fetch(self._log, position)
 
-    def read(self, target: BlockBuffer, number: int) -> Block | None:
-        """The next one; None behind the last. Its number is how many came before."""
+    @property
+    def are_over(self) -> bool:
+        return self._position >= self._log.size
+
+    def read(self, target: BlockBuffer, number: int) -> Block:
+        """The next one, if they are not over. Its number is how many came before."""
         position = self._position
-        if position >= self._log.size:
-            return None
         if not 0 <= position - self._window(number, target.size) <= self._buffer.capacity:
             self._aim = number, position
         block = target.read(self._log, position, self._buffer.capacity)

@@ -207,9 +207,9 @@ def test_a_block_ends_its_chunks_where_kafkas_buffer_ends_them(
     for number in count():
         if is_fetched:
             blocks.fetch(target, number)
-        block = blocks.read(target, number)
-        if block is None:
+        if blocks.are_over:
             break
+        block = blocks.read(target, number)
         found += [block.end_of(end) for end in block.chunk_ends.tolist()]
     assert found == list(_chunk_ends(log, capacity))
     log.close()
@@ -226,9 +226,10 @@ def test_what_was_fetched_is_not_read_again(tmp_path: Path) -> None:
     blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
     for number in count():
         blocks.fetch(target, number)
-        before = len(read)
-        if blocks.read(target, number) is None:
+        if blocks.are_over:
             break
+        before = len(read)
+        blocks.read(target, number)
         assert len(read) == before
     assert number > 2
     assert sum(read) <= log.size + number * capacity
