@@ -23,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks import installed
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
@@ -189,14 +190,16 @@ def compare(oracle: Oracle, source: Path) -> dict[str, Took]:
 def whole_command(source: Path) -> float:
     """Seconds of `compact --output` from its start to its end: Python, numba and all checks."""
     took = []
-    for _ in range(2):
+    for _ in range(ROUNDS):
         with scratch_beside(source) as scratch:
-            command = [sys.executable, "-m", "jobs.cli", "compact", str(source.parent), "--quiet"]
-            command += ["--engine", "local", "--output", str(scratch / "out"), "--now", str(NOW)]
+            command = installed.command("compact", source.parent, "--quiet", "--now", NOW)
+            command += ["--engine", "local", "--output", str(scratch / "out")]
             for name, value in _SETTINGS.items():
                 command += ["--set", f"{name}={value}"]
             begin = time.perf_counter()
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+            subprocess.run(
+                command, stdout=subprocess.DEVNULL, check=True, env=installed.environment()
+            )
             took.append(time.perf_counter() - begin)
     return min(took)
 

@@ -12,7 +12,6 @@ import os
 import shutil
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import installed
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.names import FileKind, segment_file_name
@@ -123,7 +123,7 @@ def measured(command: list[str]) -> Measured:
     found = Measured()
     cpu: dict[int, float] = {}
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=installed.environment())
     ended = threading.Event()
 
     def sample() -> None:
@@ -172,7 +172,7 @@ def compact(source: Path, *options: str) -> tuple[Measured, int]:
     shutil.rmtree(output, ignore_errors=True)
     arguments = [str(source), "--output", str(output), "--set", "cleanup.policy=compact"]
     arguments += ["--now", str(NOW), "--quiet", "--set", "segment.bytes=1073741824", *options]
-    found = measured([sys.executable, "-m", "jobs.cli", "compact", *arguments])
+    found = measured(installed.command("compact", *arguments))
     written = sum(path.stat().st_size for path in output.rglob("*.log"))
     shutil.rmtree(output)
     return found, written

@@ -1,14 +1,10 @@
-"""Dumping as a whole process, start-up included: `kafka-forensics dump` and DumpLogSegments.
-
-Ours starts as it does where it is installed to be used: numba imports coverage and yaml wherever
-they are, and they come with our developers' tools alone.
-"""
+"""Dumping as a whole process, start-up included: `kafka-forensics dump` and DumpLogSegments."""
 
 import subprocess
-import sys
 import time
 from collections.abc import Iterable, Iterator
 
+from benchmarks import installed
 from benchmarks.files import Segment
 from tests.oracle.client import BENCHMARK_FLAGS, java_command
 
@@ -20,22 +16,19 @@ MODES = {
 }
 
 
-_OURS = (
-    "import sys; sys.modules.update(coverage=None, yaml=None); "
-    "from jobs.cli import main; sys.exit(main())"
-)
-
-
 def _seconds(command: list[str]) -> float:
+    nowhere = subprocess.DEVNULL
     begin = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(
+        command, stdout=nowhere, stderr=nowhere, check=False, env=installed.environment()
+    )
     return time.perf_counter() - begin
 
 
 def compare(segment: Segment, mode: str) -> dict[str, float]:
     theirs = java_command("org.apache.kafka.tools.DumpLogSegments", flags=BENCHMARK_FLAGS)
     theirs += ["--files", str(segment.path), *MODES[mode]]
-    ours = [sys.executable, "-c", _OURS, "dump", str(segment.path), *MODES[mode]]
+    ours = installed.command("dump", segment.path, *MODES[mode])
     json = [*ours, "--format", "json"]
     times: dict[str, list[float]] = {"original": [], "text": [], "json": []}
     for _ in range(ROUNDS):

@@ -1,5 +1,6 @@
 """`kafka-forensics VERB …`: one module a verb, loaded when it is asked for."""
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -15,6 +16,18 @@ VERBS = {
     "export": "tables to Delta or Parquet, each time only what is new, with a manifest",
     "dump": "one file or directory in kafka-dump-log's words, text or JSON lines",
 }
+
+
+_FEW_COLLECTIONS = 50_000
+"""New objects before the next look for garbage: importing numba alone makes more."""
+
+
+def program() -> int:
+    """`main` as a process of its own, which need not tidy up as one that goes on."""
+    gc.set_threshold(_FEW_COLLECTIONS)
+    code = main()
+    gc.freeze()  # Python would search all that was imported once more before it ends
+    return code
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,4 +70,4 @@ def _help() -> str:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(program())

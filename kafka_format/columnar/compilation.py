@@ -53,9 +53,35 @@ def njit(function: Callable[..., Any], **options: Any) -> Any:
     import numba
 
     try:
-        return numba.njit(function, cache=True, **options)
+        dispatcher = numba.njit(function, cache=True, **options)
     except RuntimeError:  # this user may write neither beside the code nor at home
         return numba.njit(function, **options)
+    _load_at_once(dispatcher)
+    return dispatcher
+
+
+def _load_at_once(dispatcher: Any) -> None:
+    """Have what was compiled before loaded without all that compiling would need.
+
+    numba first registers every function and type it can compile, which takes longer than anything
+    else it does for us. Code that is compiled needs its runtime alone; and where there turns out to
+    be something to compile, numba registers them then.
+    """
+    try:
+        from numba.core.runtime.nrt import rtsys
+
+        cache = dispatcher._cache  # noqa: SLF001
+        load, guard = cache._load_overload, cache._guard_against_spurious_io_errors  # noqa: SLF001
+    except (AttributeError, ImportError):  # another release: it knows its own way
+        return
+
+    def load_overload(signature: Any, target: Any) -> Any:
+        rtsys.initialize(target)
+        with guard():
+            return load(signature, target)
+        return None
+
+    cache.load_overload = load_overload
 
 
 @cache

@@ -26,7 +26,7 @@ from kafka_log.cleaner import write_kernels as w
 from kafka_log.cleaner.columnar import judge
 from kafka_log.cleaner.read_buffer import chunk_ends
 from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
-from kafka_log.cleaner.verdict import BatchRetention, BatchVerdict
+from kafka_log.cleaner.verdict import BatchRetention
 from kafka_log.file_records import iter_memory_batches
 
 if TYPE_CHECKING:
@@ -38,21 +38,12 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.stats import CleanerStats
-    from kafka_log.cleaner.verdict import Decided, Verdicts
+    from kafka_log.cleaner.verdict import BatchVerdict, Decided, Verdicts
     from kafka_log.cleaner.witness import Witness
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
 
-_VERDICTS = {
-    (fate, discards): BatchVerdict(retention, bool(discards), False)
-    for fate, retention in (
-        (w.DELETE_EMPTY, BatchRetention.DELETE_EMPTY),
-        (w.RETAIN_EMPTY, BatchRetention.RETAIN_EMPTY),
-        (w.DELETE, BatchRetention.DELETE),
-    )
-    for discards in (0, 1)
-}
 _PACKED_HERE = (Codec.GZIP, Codec.SNAPPY)
 _MARGIN = 256 * 1024
 
@@ -112,10 +103,11 @@ class BlockWriter:
         try:
             for piece in block.pieces(scan):
                 judged = judge(piece, verdicts, latest, self._is_kept)
-                told = self._write_piece(piece, judged, verdicts)
+                self._write_piece(piece, judged, verdicts)
                 if self._witness is not None:
+                    what = decided.part(piece.first_batch, len(piece))
                     self._witness.on_piece(
-                        piece, told, judged.is_kept, judged.latest_of, judged.retains_deletes
+                        piece, what, judged.is_kept, judged.latest_of, judged.retains_deletes
                     )
             self._kernels.end_chunks(self._state, self._chunks, len(block.batches), self._to)
         except Exception as error:  # noqa: BLE001  # what was complete until then is wanted first
@@ -152,30 +144,15 @@ class BlockWriter:
             larger[: self._to] = self._out[: self._to]
             self._out = larger
 
-    def _write_piece(
-        self, piece: Piece, judged: Judgement, verdicts: Verdicts
-    ) -> list[BatchVerdict]:
-        """The verdicts, if anybody wants them told."""
-        told: list[BatchVerdict] = []
+    def _write_piece(self, piece: Piece, judged: Judgement, verdicts: Verdicts) -> None:
         first = 0
         for stop in [*np.flatnonzero(piece.by_rows).tolist(), len(piece)]:
             if stop > first:
                 self._write_span(piece, judged, verdicts, first, stop)
-                if self._witness is not None:
-                    told += map(
-                        self._verdict, range(piece.first_batch + first, piece.first_batch + stop)
-                    )
             if stop < len(piece):
                 verdict = self._reach(piece.first_batch + stop)
-                told.append(verdict)
                 self._write_row_batch(piece, stop, verdict, verdicts, judged, self._witness)
             first = stop + 1
-        return told
-
-    def _verdict(self, batch: int) -> BatchVerdict:
-        """On a batch of the block that is not special."""
-        decided = self._decided
-        return _VERDICTS[int(decided.fates[batch]), int(decided.discards[batch])]
 
     def _reach(self, batch: int) -> BatchVerdict:
         """A batch of the block comes next that is for rows."""
@@ -187,7 +164,7 @@ class BlockWriter:
             raise decided.problem[1]
         if batch in decided.aborted:
             self._aborted.append((int(self._state[w.CHUNK]), decided.aborted[batch]))
-        return decided.special.get(batch) or self._verdict(batch)
+        return decided.on(batch)
 
     def _write_span(
         self, piece: Piece, judged: Judgement, verdicts: Verdicts, begin: int, stop: int
@@ -202,7 +179,7 @@ class BlockWriter:
             elif why == w.CHUNK_FULL:
                 self._begin_chunk(piece.first_batch + begin)
             else:
-                verdict = self._verdict(piece.first_batch + begin)
+                verdict = self._decided.on(piece.first_batch + begin)
                 if why == w.TO_BE_EMPTIED:
                     self._write_empty(piece, begin, verdict, judged)
                 elif not self._write_packed(piece, begin, judged):

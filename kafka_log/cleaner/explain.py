@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.cleaner import Cleaned, Cleaner
     from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.pieces import Piece
-    from kafka_log.cleaner.verdict import BatchVerdict
+    from kafka_log.cleaner.verdict import BatchVerdict, Decided
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
     from kafka_log.segment import LogSegment
@@ -220,13 +220,13 @@ class Explainer:
     def on_piece(
         self,
         piece: Piece,
-        verdicts: list[BatchVerdict],
+        decided: Decided,
         is_kept: Uint8s,
         latest_of: Int64s,
         retains_deletes: Uint8s,
     ) -> None:
         by_rows = piece.by_rows
-        discards = np.fromiter((each.discards_records for each in verdicts), np.bool_)
+        discards = decided.discards != 0
         rows = self._judged_rows(piece, discards, latest_of, retains_deletes)
         of = piece.records.batch
         kept = (is_kept != 0) & ~discards[of]
@@ -234,10 +234,10 @@ class Explainer:
         assert np.array_equal(rows.is_kept[mine], kept[mine])  # told is what was done
         if mine.any():
             self._sink(rows if mine.all() else _some(rows, np.flatnonzero(mine)))
-        left = np.bincount(of[kept], minlength=len(verdicts))
+        left = np.bincount(of[kept], minlength=len(decided))
         for i in np.flatnonzero((left == 0) & ~by_rows).tolist():
             records = int(piece.edges[i + 1] - piece.edges[i])
-            self._add_batch(piece.batches[i], verdicts[i], records)
+            self._add_batch(piece.batches[i], decided.on(i), records)
 
     def on_batch(
         self,

@@ -20,6 +20,7 @@ import numpy as np
 
 from kafka_format.batch import RecordBatch
 from kafka_log.cleaner.verdict import BatchRetention
+from kafka_log.cleaner.write_kernels import DELETE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_log.cleaner.pieces import Piece
-    from kafka_log.cleaner.verdict import BatchVerdict
+    from kafka_log.cleaner.verdict import BatchVerdict, Decided
     from kafka_log.cleaner.witness import Witness
     from kafka_log.segment import LogSegment
 
@@ -91,26 +92,23 @@ class Removals:
     def on_piece(
         self,
         piece: Piece,
-        verdicts: list[BatchVerdict],
+        decided: Decided,
         is_kept: Uint8s,
         latest_of: Int64s,
         retains_deletes: Uint8s,
     ) -> None:
-        self._count(piece, verdicts, is_kept, latest_of)
+        self._count(piece, decided, is_kept, latest_of)
         if self._behind is not None:
-            self._behind.on_piece(piece, verdicts, is_kept, latest_of, retains_deletes)
+            self._behind.on_piece(piece, decided, is_kept, latest_of, retains_deletes)
 
-    def _count(
-        self, piece: Piece, verdicts: list[BatchVerdict], is_kept: Uint8s, latest_of: Int64s
-    ) -> None:
+    def _count(self, piece: Piece, decided: Decided, is_kept: Uint8s, latest_of: Int64s) -> None:
         removed, rows = Removed(), np.diff(piece.edges)
         is_judged = ~piece.by_rows  # the others are told one by one
-        for i, verdict in enumerate(verdicts):
-            if verdict.discards_records and is_judged[i]:
-                removed.aborted += int(rows[i])
-                is_whole = verdict.retention is BatchRetention.DELETE
-                removed.unread += int(rows[i]) if is_whole else 0
-                is_judged[i] = False
+        is_aborted = is_judged & (decided.discards != 0)
+        if is_aborted.any():
+            removed.aborted += int(rows[is_aborted].sum())
+            removed.unread += int(rows[is_aborted & (decided.fates == DELETE)].sum())
+            is_judged &= ~is_aborted
         gone = is_kept == 0
         if not is_judged.all():
             gone &= np.repeat(is_judged, rows)

@@ -67,6 +67,18 @@ class BatchVerdict(NamedTuple):
     is_marker_of_empty_transaction: bool
 
 
+_VERDICTS = {
+    (fate, discards): BatchVerdict(retention, bool(discards), False)
+    for fate, retention in (
+        (DELETE_EMPTY, BatchRetention.DELETE_EMPTY),
+        (RETAIN_EMPTY, BatchRetention.RETAIN_EMPTY),
+        (DELETE, BatchRetention.DELETE),
+    )
+    for discards in (0, 1)
+}
+"""By numbers, of batches that are not special."""
+
+
 @dataclass(slots=True)
 class Decided:
     """What becomes of the batches of a block, told in the order of the log."""
@@ -80,6 +92,21 @@ class Decided:
     """Transactions for the index, by the batch that is the marker."""
     problem: tuple[int, Exception] | None = None
     """A batch of which nothing can be told, and so of none behind it."""
+
+    def __len__(self) -> int:
+        return len(self.fates)
+
+    def on(self, batch: int) -> BatchVerdict:
+        special = self.special.get(batch)
+        return special or _VERDICTS[int(self.fates[batch]), int(self.discards[batch])]
+
+    def part(self, first: int, count: int) -> Decided:
+        """Of some of the batches, numbered anew."""
+        some = slice(first, first + count)
+        special = {
+            i - first: each for i, each in self.special.items() if first <= i < first + count
+        }
+        return Decided(self.fates[some], self.discards[some], special, {})
 
 
 class Verdicts:

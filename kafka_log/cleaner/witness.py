@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_log.cleaner.pieces import Piece
-    from kafka_log.cleaner.verdict import BatchVerdict
+    from kafka_log.cleaner.verdict import BatchVerdict, Decided
     from kafka_log.segment import LogSegment
 
     Int64s = npt.NDArray[np.int64]
@@ -38,12 +38,12 @@ class Witness(Protocol):
     def on_piece(
         self,
         piece: Piece,
-        verdicts: list[BatchVerdict],
+        decided: Decided,
         is_kept: Uint8s,
         latest_of: Int64s,
         retains_deletes: Uint8s,
     ) -> None:
-        """Batches judged by columns: a verdict a batch, `is_kept` and `latest_of` a row.
+        """Batches judged by columns: what was decided on each, `is_kept` and `latest_of` a row.
 
         What `is_kept` says counts where the verdict does not discard the records, and
         `retains_deletes` (a batch each) is whether its tombstones may stay. Batches with

@@ -1,4 +1,10 @@
-"""Compiled twins where there is nowhere to keep them."""
+"""Compiled twins: kept for the next process, which loads them without a compiler's preparations."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -27,3 +33,51 @@ def test_a_user_who_may_write_nowhere_compiles_each_time(monkeypatch):
     assert asked == [True, False]
     monkeypatch.undo()  # numba calls it too, for functions of its own
     assert compiled(21) == 42
+
+
+_KERNELS = """
+import sys
+import numpy as np
+from kafka_format.columnar.compilation import njit
+
+def total(data):
+    found = 0
+    for each in data:
+        found += each
+    return found
+
+def longest(data):
+    return data.shape[0] if data.ndim == 1 else max(data.shape[0], data.shape[1])
+"""
+_LOADED = """
+from kernels import longest, njit, np, sys, total
+assert njit(total)(np.arange(5)) == 10
+print("numba.np.linalg" in sys.modules)
+"""
+
+
+def test_what_was_compiled_before_is_loaded_without_all_that_compiling_needs(tmp_path):
+    (tmp_path / "kernels.py").write_text(_KERNELS)
+    assert _printed(tmp_path, _LOADED) == "True"  # it had to be compiled
+    assert _printed(tmp_path, _LOADED) == "False"
+    more = f"{_LOADED}print(njit(longest)(np.zeros((2, 3))))"
+    assert _printed(tmp_path, more) == "False\n3"  # what was not is compiled all the same
+
+
+def _printed(folder: Path, program: str) -> str:
+    """By a process of its own, whose cache is in that folder."""
+    root = Path(__file__).parents[3]
+    places = {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": f"{root}{os.pathsep}{folder}"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, **places},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_a_numba_that_is_built_otherwise_loads_in_its_own_way(monkeypatch):
+    monkeypatch.setattr(numba, "njit", lambda function, **_: SimpleNamespace(py_func=function))
+    assert njit(twice).py_func is twice

@@ -20,7 +20,7 @@ from kafka_log.cleaner.cleaner import Cleaned, Cleaner
 from kafka_log.cleaner.pieces import Piece
 from kafka_log.cleaner.read_buffer import BlockBuffer, Blocks, ReadBuffer
 from kafka_log.cleaner.report import Removals
-from kafka_log.cleaner.verdict import BatchVerdict
+from kafka_log.cleaner.verdict import BatchVerdict, Decided
 from kafka_log.cleaner.witness import Witness
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
@@ -109,17 +109,17 @@ class _Told:
     def on_piece(
         self,
         piece: Piece,
-        verdicts: list[BatchVerdict],
+        decided: Decided,
         is_kept: np.ndarray,
         latest_of: np.ndarray,
         retains_deletes: np.ndarray,
     ) -> None:
-        assert len(verdicts) == len(piece.batches) == len(retains_deletes)
+        assert len(decided) == len(piece.batches) == len(retains_deletes)
         assert len(is_kept) == len(latest_of) == piece.edges[-1]
-        for i, verdict in enumerate(verdicts):
+        for i in range(len(decided)):
             if not piece.by_rows[i]:
                 self.positions.append(piece.batches[i].position)
-                if not verdict.discards_records:
+                if not decided.on(i).discards_records:
                     self.kept += int(is_kept[piece.edges[i] : piece.edges[i + 1]].sum())
 
     def on_batch(
