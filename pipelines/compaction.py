@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+from kafka_format.errors import FormatError
 from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
 from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
 from kafka_log.cleaner.offset_map import Keys
@@ -140,9 +141,7 @@ class CompactPartition:
                 "--skip-damaged leaves bytes out for ever: expected --output, not --in-place"
             )
         check_in_place(task.path)
-        view = ScratchFiles(task.path, FixedClock(task.now_ms))
-        with opened_log(task, view) as loading:
-            self._ensure_sound(loading.log, task, is_deep=True)
+        self._ensure_sound_as_it_lies(task, is_deep=True)
         files = WatchedDiskFiles(task.path)
         try:
             rows = self._rows(task, files, was_checked=True)
@@ -165,11 +164,12 @@ class CompactPartition:
         found = self._left_out(task, files)
         with opened_log(task, files) as loading:
             log = loading.log
-            progress = self._progress(task, log, files.watch, is_checked=not was_checked)
-            if not was_checked and not self.skip_damaged and not self.is_large(task):
-                self._ensure_sound(log, task)  # of what is large, many tasks look at it
+            progress = self._progress(task, log, files.watch, is_checked=False)
             before = log.size, log.segments.number_of_segments()
-            compaction = self._compact(task, log, work, files.watch, progress)
+            if was_checked or self.skip_damaged or self.is_large(task):
+                compaction = self._compact(task, log, work, files.watch, progress)
+            else:  # of what is large, many tasks look at it
+                compaction = self._compact_if_sound(task, log)
             loading.close()
             row = _partition_row(task, loading, compaction, before)
         row["findings"] = len(found)
@@ -264,6 +264,28 @@ class CompactPartition:
     def checkpoint_of(self, task: PartitionTask) -> int | None:
         first = self.first_dirty_offset
         return task.cleaner_checkpoint if first is None else first
+
+    def _compact_if_sound(self, task: PartitionTask, log: PartitionLog) -> Compaction:
+        """Checksums are looked at while it works, on files of which nothing stays if one is wrong.
+
+        So a log is read twice, not three times. What is told of damage is the first there is, and
+        what the round did not come to is looked at as well.
+        """
+        make_cleaner = partial(self.settings.cleaner, cores=self.cores, verifies=True)
+        try:
+            done = self.compact(task, log, make_cleaner=make_cleaner)
+        except (FormatError, LogError):
+            self._ensure_sound_as_it_lies(task)
+            raise
+        if done.split_segments or any(each.is_map_full for each in done.rounds):
+            self._ensure_sound_as_it_lies(task)
+        return done
+
+    def _ensure_sound_as_it_lies(self, task: PartitionTask, *, is_deep: bool = False) -> None:
+        """On a view of its own, whatever was done to another."""
+        view = ScratchFiles(task.path, FixedClock(task.now_ms))
+        with opened_log(task, view) as loading:
+            self._ensure_sound(loading.log, task, is_deep=is_deep)
 
     def _ensure_sound(
         self, log: PartitionLog, task: PartitionTask, *, is_deep: bool = False

@@ -113,6 +113,7 @@ class Cleaner:
         block_bytes: int = BLOCK_BYTES,
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
+        verifies: bool = False,
         check_done: Callable[[], object] = lambda: None,
         rules: CleanerRules = KAFKA_4_3,
     ) -> None:
@@ -121,8 +122,10 @@ class Cleaner:
         `columnar`: by compiled kernels, which is the default where they can be had and keys are
         hashed; then `cores` may work on a log at once, each on `block_bytes`. `stats_clock` tells
         how long a round takes, `clock` what time it is in the log. `witness` is told what is
-        decided; for one that wants to be told in order, one core works. `check_done` is asked
-        before each segment and each block: what it raises ends the round. `rules` are a release's.
+        decided; for one that wants to be told in order, one core works. `verifies`: a checksum that
+        is wrong in what is filtered ends the round, which Kafka's does not look at. `check_done` is
+        asked before each segment and each block: what it raises ends the round. `rules` are a
+        release's.
         """
         self.config = config
         memory = dedupe_buffer_size // threads
@@ -134,6 +137,7 @@ class Cleaner:
         self._clock = clock
         self._stats_clock = stats_clock
         self._witness = witness
+        self._verifies = verifies
         self._check_done = check_done
         self._rules = rules
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
@@ -423,6 +427,9 @@ class Cleaner:
         while position < segment.size:
             self._check_done()
             chunk = self._read(segment, position)
+            if self._verifies:
+                for batch in chunk.batches:
+                    batch.ensure_valid()
             result = filter_to(
                 chunk.batches,
                 verdicts,
@@ -458,6 +465,8 @@ class Cleaner:
 
         def filtered(lane: Lane, task: tuple[Block, Decided, int]) -> Filtered:
             block, what, capacity = task
+            if self._verifies:
+                block.ensure_valid()
             return lane.writer.filter(
                 block,
                 lane.scan,

@@ -79,6 +79,7 @@ class BrokerSettings:
         witness: Witness | None = None,
         *,
         cores: int = 1,
+        verifies: bool = False,
     ) -> Cleaner:
         self.ensure_room()
         return Cleaner(
@@ -92,6 +93,7 @@ class BrokerSettings:
             keys=self.keys,
             cores=cores,
             witness=witness,
+            verifies=verifies,
         )
 
     def ensure_room(self) -> None:

@@ -79,6 +79,14 @@ class Block(NamedTuple):
             raise error.moved(self.path, position) from None
         return LegacyBatch(header, self.path, position, raw)
 
+    def ensure_valid(self) -> None:
+        """Every checksum is right; else what the first wrong one is."""
+        piece = headers.Piece(self.data, self.base, self.batches)
+        kernels, is_compiled = headers.kernels_for(compiled=None)
+        self.batches.computed_crc = piece.checksums(kernels, compiled=is_compiled)
+        for i in np.flatnonzero(~self.batches.is_valid)[:1].tolist():
+            self.batch(i).ensure_valid()
+
     def pieces(self, scan: RecordScan) -> Iterator[Piece]:
         first = 0
         for records in scan.columns(headers.Piece(self.data, self.base, self.batches)):

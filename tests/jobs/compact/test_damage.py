@@ -6,6 +6,7 @@ import pytest
 
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from kafka_format.batch import BatchHeader, assemble, encode_batch
+from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_format.record import SimpleRecord
 from tests.jobs.compact.compacting import (
@@ -100,6 +101,48 @@ def test_a_damaged_batch_ends_it_and_is_named(capsys, log_dir, tmp_path):
         assert "Traceback" not in err
     assert tree(log_dir) == before
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+def sound(partition):
+    """By the row decoder: every batch of every segment is one, with a right checksum."""
+    for path in partition.glob("*.log"):
+        log = LogFile(path.read_bytes())
+        for batch in log.batches():
+            try:
+                batch.ensure_valid()
+            except FormatError:
+                return False
+        if log.end.error is not None:
+            return False
+    return True
+
+
+@pytest.mark.parametrize("keys", [[], ["--exact-keys"], ["--dedupe-buffer-size", "60"]])
+def test_a_bit_that_a_checksum_covers_is_noticed_whatever_it_does_to_a_round(
+    capsys, log_dir, tmp_path, keys
+):
+    """A round that is led astray, to fewer segments or to other offsets, changes nothing of that.
+
+    The map of 60 bytes has room for one key: the batch is behind what the first round comes to.
+    """
+    log = sorted((log_dir / "orders-0").glob("*.log"))[3]  # the last that is cleaned
+    content, position = log.read_bytes(), batch_positions(log)[1]
+    noticed = 0
+    for at in range(position, len(content)):
+        hurt = bytearray(content)
+        hurt[at] ^= 1 << at % 8
+        log.write_bytes(hurt)
+        options = ["--output", tmp_path / "out", *keys]
+        code, out, err = run(capsys, log_dir, COMPACT, "--now", NOW, *options)
+        assert "Traceback" not in err
+        if not sound(log_dir / "orders-0"):
+            noticed += 1
+            assert (code, out) == (COULD_NOT_RUN, ""), (at, err)
+            assert err.startswith(f"{log}@{position}: found "), (at, err)
+            assert not (tmp_path / "out").exists()
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    # The checksum covers neither the base offset (8 bytes) nor the leader epoch (4) nor the magic.
+    assert noticed == len(content) - position - 13
 
 
 def test_damage_behind_what_is_cleaned_is_nobodys_business(capsys, log_dir, tmp_path):
