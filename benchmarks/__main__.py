@@ -14,13 +14,34 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from benchmarks import append, clean, clean_scale, decode, dump, recovery, replay, spark
+from benchmarks import (
+    append,
+    clean,
+    clean_scale,
+    clean_spark,
+    decode,
+    dump,
+    recovery,
+    replay,
+    spark,
+)
 from benchmarks.files import SHAPES, segment
 from tests.oracle import jars
 from tests.oracle.client import BENCHMARK_FLAGS, Oracle
 
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
-SECTIONS = ("decode", "dump", "recovery", "replay", "append", "spark", "clean", "clean_scale")
+SECTIONS = (
+    "decode",
+    "dump",
+    "recovery",
+    "replay",
+    "append",
+    "spark",
+    "clean",
+    "clean_spark",
+    "clean_scale",
+)
+_CLEANED = {"clean", "clean_spark"}
 _READ_SEGMENTS = {"decode", "dump", "recovery", "spark"}
 MEGABYTES = 256
 CLEAN_MEGABYTES = 1024
@@ -63,6 +84,15 @@ def main() -> int:
                     on_disk=options.on_disk,
                 ),
             ),
+            "clean_spark": (
+                "Clean: partitions side by side, whole commands",
+                lambda: clean_spark.table(
+                    oracle,
+                    options.megabytes or CLEAN_MEGABYTES,
+                    options.only,
+                    on_disk=options.on_disk,
+                ),
+            ),
             "clean_scale": (
                 "Clean: many partitions, Spark, one partition by many tasks; whole commands",
                 lambda: clean_scale.table(megabytes // 16, megabytes * 2, options.only),
@@ -76,7 +106,7 @@ def main() -> int:
             title, table = sections[name]
             lines = _shown(chain([f"### {title}", ""], _told(name, table())))
             if options.write:
-                size = options.megabytes or (CLEAN_MEGABYTES if name == "clean" else MEGABYTES)
+                size = options.megabytes or (CLEAN_MEGABYTES if name in _CLEANED else MEGABYTES)
                 _write(name, [_setting(size), "", *lines])
     return 0
 

@@ -101,15 +101,16 @@ def partition(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> Path:
     (scratch / f"{parts * a_segment:020}.log").touch()
     logs = [{"path": scratch, "config": _SETTINGS, "clean_shutdown": False}]
     oracle.call("open_logs", logs=logs, timeout=600)
-    _stop_in_order(scratch.parent, log_end_offset=parts * a_segment)
+    stop_in_order(scratch.parent, log_end_offset=parts * a_segment)
     scratch.parent.rename(directory)
     return directory / "orders-0"
 
 
-def _stop_in_order(log_dir: Path, *, log_end_offset: int) -> None:
+def stop_in_order(log_dir: Path, *, log_end_offset: int, partitions: int = 1) -> None:
     """As a broker leaves its log dir: who starts on it recovers nothing."""
+    rows = "".join(f"orders {number} {log_end_offset}\n" for number in range(partitions))
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        (log_dir / name).write_text(f"0\n1\norders 0 {log_end_offset}\n")
+        (log_dir / name).write_text(f"0\n{partitions}\n{rows}")
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
 
 
@@ -192,16 +193,20 @@ def whole_command(source: Path) -> float:
     took = []
     for _ in range(ROUNDS):
         with scratch_beside(source) as scratch:
-            command = installed.command("compact", source.parent, "--quiet", "--now", NOW)
-            command += ["--engine", "local", "--output", str(scratch / "out")]
-            for name, value in _SETTINGS.items():
-                command += ["--set", f"{name}={value}"]
+            words = [*command(source.parent, scratch / "out"), "--engine", "local"]
             begin = time.perf_counter()
             subprocess.run(
-                command, stdout=subprocess.DEVNULL, check=True, env=installed.environment()
+                words, stdout=subprocess.DEVNULL, check=True, env=installed.environment()
             )
             took.append(time.perf_counter() - begin)
     return min(took)
+
+
+def command(log_dir: Path, output: Path) -> list[str]:
+    words = installed.command("compact", log_dir, "--quiet", "--now", NOW, "--output", output)
+    for name, value in _SETTINGS.items():
+        words += ["--set", f"{name}={value}"]
+    return words
 
 
 @contextlib.contextmanager

@@ -11,12 +11,8 @@ import argparse
 import os
 import shutil
 import struct
-import subprocess
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import installed
@@ -32,8 +28,6 @@ RECORDS_A_BATCH = 15
 TEMPLATES = 16
 """Segments of other keys, one after another; fewer in a small log, so that a key occurs again."""
 SEGMENT_MB = 64
-_TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 # ------------------------------------------------------------------------------------ the data
@@ -111,68 +105,12 @@ def write_log_dir(
 # ---------------------------------------------------------------------------------- measuring
 
 
-@dataclass
-class Measured:
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    peak_rss: int = 0
-
-
-def measured(command: list[str]) -> Measured:
-    """Of a process and all that it starts, sampled."""
-    found = Measured()
-    cpu: dict[int, float] = {}
-    began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=installed.environment())
-    ended = threading.Event()
-
-    def sample() -> None:
-        while not ended.wait(0.1):
-            rss = 0
-            for pid in _tree(process.pid):
-                try:
-                    stat = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-                except OSError:
-                    continue
-                cpu[pid] = (int(stat[11]) + int(stat[12])) / _TICK
-                rss += int(stat[21]) * _PAGE
-            found.peak_rss = max(found.peak_rss, rss)
-
-    sampler = threading.Thread(target=sample)
-    sampler.start()
-    code = process.wait()
-    ended.set()
-    sampler.join()
-    if code:
-        raise SystemExit(f"{command}: exit code {code}")
-    found.seconds = time.monotonic() - began
-    found.cpu_seconds = sum(cpu.values())
-    return found
-
-
-def _tree(root: int) -> Iterator[int]:
-    """By parents, of all processes there are: a forkserver's children are ours too."""
-    children: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                stat = (entry / "stat").read_text().rpartition(") ")[2].split()
-            except OSError:
-                continue
-            children.setdefault(int(stat[1]), []).append(int(entry.name))
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        waiting += children.get(pid, [])
-
-
-def compact(source: Path, *options: str) -> tuple[Measured, int]:
+def compact(source: Path, *options: str) -> tuple[installed.Measured, int]:
     output = source.parent / "output"
     shutil.rmtree(output, ignore_errors=True)
     arguments = [str(source), "--output", str(output), "--set", "cleanup.policy=compact"]
     arguments += ["--now", str(NOW), "--quiet", "--set", "segment.bytes=1073741824", *options]
-    found = measured(installed.command("compact", *arguments))
+    found = installed.measured(installed.command("compact", *arguments))
     written = sum(path.stat().st_size for path in output.rglob("*.log"))
     shutil.rmtree(output)
     return found, written
