@@ -58,12 +58,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> options.Parser:
+    from kafka_log.cleaner.releases import RELEASES
+
     parser = options.Parser("compact", description=_DESCRIPTION, epilog=_EPILOG)
     options.add_partitions(parser)
     _add_cleaning(parser)
     compaction_explained.add_arguments(parser)
     options.add_mode(parser)
-    options.add_running(parser)
+    options.add_running(parser, tuple(RELEASES))
     return parser
 
 
@@ -258,9 +260,11 @@ def _or_default(given: int | None, default: int) -> int:
 def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> BrokerSettings:
     from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError
     from kafka_log.cleaner.offset_map import Keys
+    from kafka_log.cleaner.releases import RELEASES
 
     keys = Keys.EXACT if arguments.exact_keys else Keys.MD5 if arguments.md5_keys else Keys.HASHED
-    chosen = replace(BrokerSettings.of(settings), keys=keys)
+    rules = RELEASES[arguments.kafka_version]
+    chosen = replace(BrokerSettings.of(settings), keys=keys, rules=rules)
     if arguments.dedupe_buffer_size is not None:
         chosen = replace(chosen, dedupe_buffer_size=arguments.dedupe_buffer_size)
     try:
@@ -343,11 +347,12 @@ def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namesp
             "no topic here has cleanup.policy=compact, as far as is known:"
             " --set cleanup.policy=compact cleans all of them"
         )
+    end = f"{options.by_rules(arguments)}{done.where}"
     if rounds:
-        sys.stderr.write(_summary(rounds, partitions, done))
+        sys.stderr.write(_summary(rounds, partitions, end))
     elif partitions:
         what = "is due" if any(row["cleanable_bytes"] for row in partitions) else "to clean"
-        sys.stderr.write(f"nothing {what} in {_counted(partitions)}{done.where}\n")
+        sys.stderr.write(f"nothing {what} in {_counted(partitions)}{end}\n")
 
 
 def _hints(row: Row, first_dirty: int | None) -> list[str]:
@@ -373,7 +378,7 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
     return hints
 
 
-def _summary(rounds: Sequence[Row], partitions: Sequence[Row], done: Done) -> str:
+def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
     """The quantities of Kafka's (LogCleaner.CleanerThread.recordStats), counted as it counts."""
     total = {name: sum(row[name] for row in rounds) for name in _SUMMED}
     seconds, index_seconds = total["elapsed_seconds"], total["elapsed_index_seconds"]
@@ -382,7 +387,7 @@ def _summary(rounds: Sequence[Row], partitions: Sequence[Row], done: Done) -> st
     less, fewer = _percent(total["bytes_read"], total["bytes_written"]), _percent(read, kept)
     more = f"; {unread:,} more went unread, with their batches" if unread else ""
     lines = [
-        f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{done.where}",
+        f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{end}",
         f"log processed   {_speed(total['bytes_read'], seconds)}",
         f"indexed         {_speed(total['map_bytes_read'], index_seconds, of=seconds)}",
         f"buffer          {100 * fullest:.1f} % of the offset map used",

@@ -105,6 +105,8 @@ def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) 
     """None if nothing of this was asked for."""
     if arguments.explain is None and arguments.explain_key is None and not arguments.what_if:
         return None
+    if not arguments.quiet and (rules := options.by_rules(arguments)):
+        rewriting.tell(rules.removeprefix(", "))
     with rewriting.terminated_as_interrupted():
         if arguments.explain is not None:
             return _explain(arguments, found, compact)

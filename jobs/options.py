@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
 KAFKA_VERSIONS = ("4.3",)
-"""Releases whose rules are known here, the newest last."""
+"""Releases whose rules every verb knows, the newest last."""
 _LARGEST = 2**63 - 1
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
@@ -200,11 +200,11 @@ def add_partitions(parser: Parser) -> None:
     add_clock(parser)
 
 
-def add_running(parser: Parser) -> None:
+def add_running(parser: Parser, versions: Sequence[str] = KAFKA_VERSIONS) -> None:
     """How rows are shown, where the work is done, by whose rules."""
     add_format(parser)
     add_engine(parser)
-    add_kafka_version(parser)
+    add_kafka_version(parser, versions)
 
 
 def add_selection(parser: Parser) -> None:
@@ -384,22 +384,32 @@ def add_engine(parser: Parser) -> None:
     )
 
 
-def add_kafka_version(parser: Parser) -> None:
-    """`kafka_version`"""
+def add_kafka_version(parser: Parser, known: Sequence[str] = KAFKA_VERSIONS) -> None:
+    """`kafka_version`, one of those known: X.Y for all releases of it, X.Y.Z for that one alone."""
+    told = [f"{each} (that release alone)" if each.count(".") > 1 else each for each in known]
     parser.add_argument(
         "--kafka-version",
-        type=_kafka_version,
-        default=KAFKA_VERSIONS[-1],
-        metavar="X.Y",
-        help=f"whose rules to follow; default: the newest, {KAFKA_VERSIONS[-1]}",
+        type=lambda text: _kafka_version(text, known),
+        default=known[-1],
+        metavar="VERSION",
+        help=f"whose rules to follow: {', '.join(told)}; default: the newest, {known[-1]}",
     )
 
 
-def _kafka_version(text: str) -> str:
+def by_rules(arguments: argparse.Namespace) -> str:
+    """For the end of a summary, where they are not the newest."""
+    version = arguments.kafka_version
+    return "" if version == KAFKA_VERSIONS[-1] else f", by the rules of Kafka {version}"
+
+
+def _kafka_version(text: str, known: Sequence[str]) -> str:
     release = ".".join(text.split(".")[:2])
-    if release not in KAFKA_VERSIONS:
-        raise argparse.ArgumentTypeError(f"{text!r}: known here: {', '.join(KAFKA_VERSIONS)}")
-    return release
+    for each in (text, release):
+        if each in known:
+            return each
+    others = [each for each in known if each.startswith(f"{release}.")]
+    why = f" (releases of {release} differ: expected {' or '.join(others)})" if others else ""
+    raise argparse.ArgumentTypeError(f"{text!r}: known here: {', '.join(known)}{why}")
 
 
 _LOOKS_LIKE_SECONDS = range(978_307_200, 253_402_300_800)

@@ -172,7 +172,7 @@ class CompactPartition:
                 compaction = self._compact_if_sound(task, log)
             loading.close()
             row = _partition_row(task, loading, compaction, before)
-        row["findings"] = len(found)
+        row |= {"findings": len(found), "kafka_version": self.settings.rules.release}
         rounds = [_round_row(task, number, each) for number, each in enumerate(compaction.rounds)]
         return [*found, *rounds, row]
 

@@ -204,7 +204,9 @@ class ExplainInto:
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
         from pyarrow import parquet
 
-        row: Row = {"kind": "explained", **place_of(task), "file": None, "rows": 0}
+        release = self.compact.settings.rules.release
+        row: Row = {"kind": "explained", **place_of(task), "kafka_version": release}
+        row |= {"file": None, "rows": 0}
         note = why_left_alone(task)
         if note is not None:
             yield row | {"verdicts": {}, "rules": {}, "rounds": 0, "note": note}

@@ -48,7 +48,7 @@ class KeyLife:
         yield from findings
         found.sort(key=lambda row: (row["round"], row["offset"]))
         for row in found:
-            yield {"kind": "record", **row}
+            yield {"kind": "record", **row, "kafka_version": self.compact.settings.rules.release}
 
 
 def rows_of_key(rows: Explained, key: bytes) -> npt.NDArray[np.intp]:

@@ -94,6 +94,7 @@ class Parallel:
                 on_seen=lambda each: removals.add(each.take()),
                 verify=True,
                 before_alone=check,
+                rules=settings.rules,
             )
 
         return make

@@ -128,6 +128,7 @@ def judge(scenario: ScenarioTask) -> Iterator[Row]:
         "topic": task.topic,
         "partition": task.partition,
         "path": task.path,
+        "kafka_version": compact.settings.rules.release,
     }
     note = why_left_alone(task)
     if note is not None and not scenario.is_counted:

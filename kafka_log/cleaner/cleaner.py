@@ -139,7 +139,7 @@ class Cleaner:
         self._witness = witness
         self._verifies = verifies
         self._check_done = check_done
-        self._rules = rules
+        self.rules = rules
         self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
         is_ordered = witness is not None and witness.is_ordered
         self._lanes = Lanes(1 if is_ordered else cores, witness, block_bytes=block_bytes)
@@ -407,7 +407,7 @@ class Cleaner:
             upper_bound_offset=this_round.upper_bound_offset,
             current_time=this_round.current_time,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
-            rules=self._rules,
+            rules=self.rules,
         )
         try:
             if isinstance(this_round.latest, OffsetMap):

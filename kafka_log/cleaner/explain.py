@@ -327,7 +327,7 @@ class Explainer:
         rule = self._rule_of(batch, verdict, record, latest, is_kept=is_kept)
         assert rule.is_kept == is_kept  # told is what was done
         is_superseded = rule in (Rule.SUPERSEDED, Rule.TOMBSTONE_SUPERSEDED)
-        if horizon is None and is_kept:
+        if horizon is None and is_kept and self._can_have_horizon(batch):
             horizon = self._new_horizon
         self._rows.add(
             rule,
@@ -352,11 +352,17 @@ class Explainer:
             return Rule.TOMBSTONE_SUPERSEDED if is_tombstone else Rule.SUPERSEDED
         if not is_tombstone:
             return Rule.KEY_NOT_DIRTY if latest < 0 else Rule.LATEST
-        if not isinstance(batch, RecordBatch):
-            return Rule.TOMBSTONE_GETS_HORIZON if is_kept else Rule.TOMBSTONE_OF_OLD_SEGMENT
-        if batch.header.delete_horizon_ms is None:
+        if not isinstance(batch, RecordBatch) and not is_kept:
+            return Rule.TOMBSTONE_OF_OLD_SEGMENT
+        if not self._can_have_horizon(batch):
+            return Rule.TOMBSTONE_OF_YOUNG_SEGMENT
+        if not isinstance(batch, RecordBatch) or batch.header.delete_horizon_ms is None:
             return Rule.TOMBSTONE_GETS_HORIZON
         return Rule.TOMBSTONE_IN_HORIZON if is_kept else Rule.TOMBSTONE_PAST_HORIZON
+
+    def _can_have_horizon(self, batch: AnyBatch) -> bool:
+        """Magic 0 and 1 have no place for one, unless they become magic 2."""
+        return isinstance(batch, RecordBatch) or self._cleaner.rules.converts_old_magics
 
     def _add_control(self, batch: AnyBatch, verdict: BatchVerdict, record: Record) -> None:
         assert isinstance(batch, RecordBatch)
@@ -374,7 +380,8 @@ class Explainer:
     def _add_batch(self, batch: AnyBatch, verdict: BatchVerdict, records: int) -> None:
         """A row for a batch of which no record stays, where that is not said by their rows."""
         if verdict.retention is BatchRetention.RETAIN_EMPTY:
-            is_end = batch.header.next_offset == self._upper_bound_offset
+            keeps_end = self._cleaner.rules.keeps_last_batch_of_round
+            is_end = keeps_end and batch.header.next_offset == self._upper_bound_offset
             rule = (
                 Rule.EMPTY_BATCH_KEPT_END_OF_ROUND
                 if is_end

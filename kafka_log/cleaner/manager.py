@@ -30,6 +30,7 @@ from kafka_log.cleaner.cleaner import (
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, Keys
 from kafka_log.cleaner.passes import Passes
+from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.report import Removals, Removed
 from kafka_log.errors import LogError
 
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.passes import Wanted
+    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
@@ -60,6 +62,8 @@ class BrokerSettings:
     message_max_bytes: int = MAX_MESSAGE_BYTES
     threads: int = 1
     keys: Keys = Keys.HASHED
+    rules: CleanerRules = KAFKA_4_3
+    """Of the broker's release."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -94,6 +98,7 @@ class BrokerSettings:
             cores=cores,
             witness=witness,
             verifies=verifies,
+            rules=self.rules,
         )
 
     def ensure_room(self) -> None:

@@ -4,17 +4,24 @@ last batch of a round   kept empty where all its records go, since 4.0 (KAFKA-17
 magic 0 and 1           become magic 2, since 4.0 (KAFKA-13093); before, a wrapper that loses
                         records, or holds messages of another magic (KAFKA-4298), is built anew
                         in its own magic, all else is copied, and none gets a delete horizon
+
+What surrounds a round (which log is next and how far it may be cleaned, the groups, the swap,
+retention behind it, checkpoints, a start) is the same from 3.9.1 to 4.3.1.
 """
 
 from typing import NamedTuple
 
 
 class CleanerRules(NamedTuple):
+    release: str
+    """As a user names it."""
     keeps_last_batch_of_round: bool
     converts_old_magics: bool
 
 
-KAFKA_4_3 = CleanerRules(keeps_last_batch_of_round=True, converts_old_magics=True)
+KAFKA_4_3 = CleanerRules("4.3", keeps_last_batch_of_round=True, converts_old_magics=True)
 """4.0.1 to 4.3.1."""
-KAFKA_3_9_1 = CleanerRules(keeps_last_batch_of_round=False, converts_old_magics=False)
+KAFKA_3_9_1 = CleanerRules("3.9.1", keeps_last_batch_of_round=False, converts_old_magics=False)
 """That release alone: 3.9.0 has other index entries, 3.9.2 keeps the last batch of a round."""
+RELEASES = {rules.release: rules for rules in (KAFKA_3_9_1, KAFKA_4_3)}
+"""All that are known, the newest last."""

@@ -26,6 +26,10 @@ class Rule(Enum):
     TOMBSTONE_IN_HORIZON = KEPT, "a tombstone that stays until {delete_horizon_ms}"
     TOMBSTONE_PAST_HORIZON = REMOVED, "a tombstone whose delete horizon was {delete_horizon_ms}"
     TOMBSTONE_SUPERSEDED = REMOVED, "a tombstone, and offset {superseded_by} has the same key"
+    TOMBSTONE_OF_YOUNG_SEGMENT = (
+        KEPT,
+        "a tombstone of magic 0 or 1, its segment not delete.retention.ms older than the clean end",
+    )
     TOMBSTONE_OF_OLD_SEGMENT = (
         REMOVED,
         "a tombstone of magic 0 or 1: its segment is delete.retention.ms older than the clean end",

@@ -2,7 +2,8 @@
 
     batch    DELETE         nothing of it is looked at
              DELETE_EMPTY   goes with its last record
-             RETAIN_EMPTY   stays as a bare header: its producer's last one, or the round's
+             RETAIN_EMPTY   stays as a bare header: its producer's last one, or (since 4.0) the
+                            round's
     record   stays if it lies behind what the map covers; else it needs a key, no later record of
              that key, and a value (or a delete horizon that has not come yet)
 

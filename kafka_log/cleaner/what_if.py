@@ -37,7 +37,8 @@ class OldestTombstone(NamedTuple):
     offset: int
     timestamp: int
     delete_horizon_ms: int | None
-    """From when on a round may take it; None if no round has come to it."""
+    """From when on a round may take it; None if no round has come to it, or no clock alone can say
+    (of magic 0 and 1, before 4.0)."""
     reason: str
     """Why it is still there."""
 

@@ -63,6 +63,7 @@ from kafka_log.cleaner.parallel.scan import (
 )
 from kafka_log.cleaner.parallel.trace import Trace, replay
 from kafka_log.cleaner.read_buffer import ReadBuffer
+from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 from kafka_log.cleaner.verdict import last_records_of_active_producers
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
 
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.parallel.parts import Part
+    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
@@ -209,6 +211,7 @@ class ParallelCleaner(Cleaner):
         on_seen: Callable[[Any], None] | None = None,
         verify: bool = False,
         before_alone: Callable[[], None] | None = None,
+        rules: CleanerRules = KAFKA_4_3,
     ) -> None:
         super().__init__(
             config,
@@ -220,6 +223,7 @@ class ParallelCleaner(Cleaner):
             threads=threads,
             stats_clock=stats_clock,
             witness=witness,
+            rules=rules,
         )
         self.why_not: str | None = None
         """Why the last round was not done in parallel."""
@@ -479,6 +483,7 @@ class ParallelCleaner(Cleaner):
                     sources=sources,
                     config=self.config,
                     sizes=self._sizes,
+                    rules=self.rules,
                     current_time=current_time,
                     upper_bound_offset=plan.end,
                     legacy_delete_horizon_ms=horizon,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.pieces import Piece
+    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.config import LogConfig
@@ -61,6 +62,7 @@ class GroupTask(NamedTuple):
     sources: list[Source]
     config: LogConfig
     sizes: Sizes
+    rules: CleanerRules
     current_time: int
     upper_bound_offset: int
     legacy_delete_horizon_ms: int
@@ -103,7 +105,8 @@ def rewrite_group(task: GroupTask) -> Rewritten:
         witness.is_superseded = latest.holds
     with whole_partition(group_path(task.work, task.base_offset), task.work) as attempt:
         clock = FixedClock(task.current_time)
-        cleaner = Cleaner(task.config, clock, **task.sizes._asdict(), witness=witness)
+        sizes = task.sizes._asdict()
+        cleaner = Cleaner(task.config, clock, **sizes, witness=witness, rules=task.rules)
         this_round = Round(
             log=cast("PartitionLog", _SourceLog(task, attempt)),
             current_time=task.current_time,

@@ -1,98 +1,16 @@
 """Passes from the same offset: the life of tombstones and markers, held against Kafka's Cleaner."""
 
-import shutil
-from pathlib import Path
-
 import pytest
 
 from jobs.options import CLEAN, USAGE
-from tests import golden
-from tests.jobs.compact.compacting import BEGIN, COMPACT, NOW, of_kind, one, rows, run
+from tests.jobs.compact.compacting import COMPACT, NOW, of_kind, one, rows, run
+from tests.jobs.compact.sources import Source
 from tests.jobs.trees import tree
-from tests.kafka_log.cleaner.cleaning import draw_plan, set_modified, set_times
-from tests.kafka_log.driver import files_of
 from tests.pipelines.test_parallel_compaction import untimed
 
 SOURCES = [3, 5, 6, 27, 53]  # seeds: tombstones and markers that go late, of magic 2, 0, 1, 2
 SOURCES += [("clean-3.9.1", "transactions-0"), ("cleaner-4.3.1", "compacted.tombstones-0")]
 MOST = 8
-
-
-class Source:
-    """A log dir with one partition, and how Kafka's Cleaner and ours are to clean it."""
-
-    def __init__(self, oracle, folder, which):
-        self.oracle, self.folder = oracle, folder
-        self.log_dir = folder / "data"
-        if isinstance(which, int):
-            plan = draw_plan(which)
-            self.partition = self.log_dir / "orders-0"
-            self.now = BEGIN + plan.batches * 1000
-            end = oracle.build_log(self.partition, plan).state["log_end_offset"]
-            settings = plan.settings()
-        else:
-            pack, name = which
-            (found,) = (each / name for each in golden.log_dirs(golden.shared(pack))
-                        if (each / name).exists())  # fmt: skip
-            self.partition = Path(shutil.copytree(found, self.log_dir / name))
-            self.now, end = NOW, 10_000
-            settings = {"segment.index.bytes": 65536, "index.interval.bytes": 4096}
-            settings["segment.bytes"] = 3000
-        for number, path in enumerate(sorted(self.partition.glob("*.log"))):
-            set_modified(path, BEGIN + number)
-        self.end = end
-        # Horizons have come as soon as they are set, so that one clock is enough.
-        self.settings = settings | {"cleanup.policy": "compact", "delete.retention.ms": 0}
-        self.settings |= {"min.cleanable.dirty.ratio": 0, "segment.ms": 2**63 - 1}
-        (self.log_dir / ".kafka_cleanshutdown").write_bytes(b"")
-        topic = self.partition.name.rpartition("-")[0]
-        text = f"0\n1\n{topic} 0 {end}\n"
-        (self.log_dir / "recovery-point-offset-checkpoint").write_text(text)
-
-    def by_kafka(self, passes):
-        """Its files and answers after so many passes, all from offset 0."""
-        target = self.folder / f"kafka-{passes}" / self.partition.name
-        target.parent.mkdir()
-        (answer,) = self.oracle.call(
-            "clean_logs",
-            runs=[
-                {
-                    "path": target,
-                    "copy_from": self.partition,
-                    "config": self.settings,
-                    "time": self.now,
-                    "clean_shutdown": True,
-                    "recovery_point": self.end,
-                    "close": "clean",
-                    "passes": [{"time": self.now, "checkpoint": 0}] * passes,
-                }
-            ],
-            timeout=120,
-        )
-        return Left(target), answer["passes"]
-
-    def by_ours(self, capsys, passes, *more, log_dir=None):
-        settings = dict(self.settings)
-        settings["internal.segment.bytes"] = settings.pop("segment.bytes")
-        given = [f"--set={name}={value}" for name, value in settings.items()]
-        given += ["--now", self.now, "--dedupe-buffer-size", 1 << 20, "--first-dirty", 0]
-        return rows(capsys, log_dir or self.log_dir, *given, "--passes", passes, *more)
-
-
-class Left:
-    """Every file but those that wait to be unlinked, and the times that a cleaner sets."""
-
-    def __init__(self, partition):
-        found = files_of(partition)
-        self.files = {name: told for name, told in found.items() if ".deleted" not in name}
-        self.times = set_times(partition)
-
-    def ensure_in(self, partition):
-        """What Kafka wrote to since has the time of this machine, and in a copy the pinned one."""
-        ours = Left(partition)
-        assert ours.files == self.files
-        assert {name: ours.times.get(name) for name in self.times} == self.times
-        assert any(name.endswith(".timeindex") for name in self.times)
 
 
 @pytest.fixture(params=SOURCES, ids=str)

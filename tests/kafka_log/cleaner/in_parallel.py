@@ -11,6 +11,7 @@ from unittest import mock
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.parallel.cleaner import InProcess, ParallelCleaner, Runner
+from kafka_log.cleaner.releases import CleanerRules
 from tests.kafka_log.cleaner import cleaning
 from tests.kafka_log.cleaner.cleaning import Case, compare_one, set_times
 from tests.kafka_log.driver import Session, files_of
@@ -24,7 +25,9 @@ def in_parallel(
     rng = random.Random(seed)
     made: list[ParallelCleaner] = []
 
-    def cleaner(session: Session, one: Mapping[str, Any], keys: Keys, *_: Any) -> Cleaner:
+    def cleaner(
+        session: Session, one: Mapping[str, Any], keys: Keys, rules: CleanerRules
+    ) -> Cleaner:
         del keys
         made.append(
             ParallelCleaner(
@@ -36,6 +39,7 @@ def in_parallel(
                 dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
                 io_buffer_size=one.get("io_buffer_size", 512 * 1024),
                 message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
+                rules=rules,
             )
         )
         return made[-1]

@@ -13,6 +13,7 @@ from kafka_format.record import SimpleRecord
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.explain import Explained, explain
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from kafka_log.cleaner.rules import KEPT, RULES, Rule
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
@@ -316,11 +317,35 @@ def test_a_control_record_that_ends_no_transaction_stays(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("older_by", "rule"),
-    [(RETENTION - 1, "tombstone_gets_horizon"), (RETENTION, "tombstone_of_old_segment")],
+    ("rules", "told_as"),
+    [
+        (KAFKA_4_3, "empty_batch_kept_end_of_round"),
+        (KAFKA_3_9_1, "empty_batch_kept_last_of_producer"),
+    ],
+)
+def test_the_end_of_a_round_is_a_reason_where_the_release_knows_it(
+    path: Path, way: dict[str, Any], rules: CleanerRules, told_as: str
+) -> None:
+    topic = Topic(DiskFiles(path))
+    without_key = [SimpleRecord(NOW, None, b"1")]
+    given = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "base_offset": 0}
+    topic.log.append_as_follower(encode_batch(without_key, partition_leader_epoch=0, **given), 0)
+    topic.roll()
+    told = tell(replicated(topic), rules=rules, **way)
+    assert (told.records, told.batches) == ({0: "no_key"}, {0: told_as})
+
+
+@pytest.mark.parametrize(
+    ("rules", "older_by", "rule", "horizon"),
+    [
+        (KAFKA_4_3, RETENTION - 1, "tombstone_gets_horizon", NOW + RETENTION),
+        (KAFKA_4_3, RETENTION, "tombstone_of_old_segment", None),
+        (KAFKA_3_9_1, RETENTION - 1, "tombstone_of_young_segment", None),
+        (KAFKA_3_9_1, RETENTION, "tombstone_of_old_segment", None),
+    ],
 )
 def test_a_tombstone_of_an_old_format_goes_by_the_age_of_its_segment(
-    path: Path, older_by: int, rule: str
+    path: Path, rules: CleanerRules, older_by: int, rule: str, horizon: int | None
 ) -> None:
     files = DiskFiles(path)
     old = [SimpleRecord(NOW, b"a", b"1", (), 0), SimpleRecord(NOW, b"b", None, (), 1)]
@@ -335,8 +360,9 @@ def test_a_tombstone_of_an_old_format_goes_by_the_age_of_its_segment(
     first, last_clean, *_ = topic.log.log_segments
     first.set_last_modified(NOW - older_by)
     last_clean.set_last_modified(NOW)
-    told = tell(replicated(topic), 3)
+    told = tell(replicated(topic), 3, rules=rules)
     assert told.records == {0: "key_not_dirty", 1: rule, 2: "key_not_dirty", 3: "latest"}
+    assert told.of(1).get("delete_horizon") == horizon
 
 
 def test_every_rule_is_documented_under_its_name() -> None:

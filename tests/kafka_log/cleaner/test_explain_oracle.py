@@ -3,6 +3,7 @@
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_log.cleaner.cleaner import Cleaned, Cleaner
 from kafka_log.cleaner.explain import Explained, explain
+from kafka_log.cleaner.releases import KAFKA_3_9_1
 from kafka_log.cleaner.rules import RULES, Rule
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.cleaning import Case, lived_cases, planned_case
@@ -103,6 +105,7 @@ def pass_of(
             keys=case.keys,
             columnar=one["columnar"],
             witness=witness,
+            rules=case.rules,
         ),
         now_ms=one["time"],
     )
@@ -164,6 +167,20 @@ def test_kept_rows_are_what_kafkas_cleaner_left_and_sums_are_its_statistics(
     with scratch() as folder:
         rules = check(oracle, folder, [planned_case(oracle, folder, seed) for seed in range(16)])
         assert len(rules) >= 15
+
+
+def test_by_the_rules_of_3_9_1_kept_rows_are_what_its_cleaner_left(
+    oracle: Oracle, oracle_3_9: Oracle
+) -> None:
+    with scratch() as folder:
+        cases = [
+            replace(planned_case(oracle, folder, seed), rules=KAFKA_3_9_1) for seed in range(24)
+        ]
+        rules = check(oracle_3_9, folder, cases)
+        assert rules[Rule.TOMBSTONE_OF_YOUNG_SEGMENT]
+        assert rules[Rule.TOMBSTONE_OF_OLD_SEGMENT]
+        assert rules[Rule.EMPTY_BATCH_KEPT_LAST_OF_PRODUCER]
+        assert not rules[Rule.EMPTY_BATCH_KEPT_END_OF_ROUND]
 
 
 def test_rows_are_right_of_logs_that_live_on_between_passes(oracle: Oracle) -> None:

@@ -18,6 +18,7 @@ from kafka_format.log_file import LogFile
 from kafka_format.record import SimpleRecord
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import DAY_MS, LogConfig
 from kafka_log.disk.files import DiskFiles
@@ -131,7 +132,9 @@ def _earlier(one: Round, folder: Path) -> Path:
     return copy
 
 
-def _rerun(directory: Path, one: Round, keys: Keys = Keys.HASHED) -> None:
+def _rerun(
+    directory: Path, one: Round, keys: Keys = Keys.HASHED, rules: CleanerRules = KAFKA_4_3
+) -> None:
     clock = FixedClock(one.now_ms)
     config = dataclasses.replace(
         CONFIG, delete_retention_ms=one.retention_ms, segment_bytes=one.segment_bytes
@@ -140,7 +143,7 @@ def _rerun(directory: Path, one: Round, keys: Keys = Keys.HASHED) -> None:
         DiskFiles(directory), config, clock, Scheduler(clock), recovery_point=NEVER
     )
     log.update_high_watermark(log.log_end_offset)
-    Cleaner(log.config, clock, keys=keys).clean(log, one.checkpoint)
+    Cleaner(log.config, clock, keys=keys, rules=rules).clean(log, one.checkpoint)
     log.close_handlers()
 
 
@@ -193,6 +196,15 @@ def test_a_rerun_keeps_the_records_that_an_older_live_cleaner_kept(
     _rerun(directory, one)
     assert _survivors(directory) == _survivors(_live(one))
     assert len(before) > len(_survivors(directory))
+
+
+def test_by_the_rules_of_3_9_1_a_rerun_leaves_the_files_of_its_live_cleaner(
+    memory_path: Path,
+) -> None:
+    (one,) = (each for each in BY_OLDER if each.pack == "clean-3.9.1")
+    directory = _earlier(one, memory_path)
+    _rerun(directory, one, rules=KAFKA_3_9_1)
+    assert _files(directory, one.made) == _files(_live(one), one.made)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """By the rules of 3.9.1: the files that its own Cleaner leaves, byte for byte; and 4.3.1's beside.
 
 3.9.0 and 4.0.0 (index entries once a chunk), 3.9.2 (keeps the last batch of a round) and 4.4 (keeps
-that at the high watermark) are nobody's rules here: tests/jobs/compact says that they are refused.
+that at the high watermark) are nobody's rules here: tests/jobs/compact says that they are refused,
+and what the verb leaves by those of 3.9.1.
 """
 
 from dataclasses import replace
@@ -16,6 +17,7 @@ from kafka_format.offset_index import decode_offset_index, iter_offset_index
 from kafka_format.time_index import decode_time_index, iter_time_index
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from tests.kafka_log.cleaner.cleaning import compare, planned_case
+from tests.kafka_log.cleaner.in_parallel import compare_again
 from tests.kafka_log.cleaner.stories import Left, Story
 from tests.kafka_log.cleaner.test_scenarios_batches import _kafka_4298
 from tests.kafka_log.cleaner.test_scenarios_filter import WAYS, four_batches
@@ -36,15 +38,31 @@ def by_3_9_1(story: Story) -> Story:
 # ---------------------------------------------------------------------------------------- drawn
 
 
-def test_drawn_logs_are_cleaned_as_3_9_1_cleans_them(oracle: Oracle, oracle_3_9: Oracle) -> None:
+def test_drawn_logs_are_cleaned_as_3_9_1_cleans_them_by_one_task_and_by_many(
+    oracle: Oracle, oracle_3_9: Oracle
+) -> None:
     with scratch() as folder:
         cases = [
             replace(planned_case(oracle, folder, seed), rules=KAFKA_3_9_1) for seed in range(SEEDS)
         ]
         compare(oracle_3_9, folder, cases)
+        by_parts = compare_again(folder, cases, seed=0)
+        assert len(by_parts) > SEEDS // 2
         left = [path.read_bytes() for path in (folder / "kafka").glob("*/*.log")]
         magics = {batch.magic for data in left for batch in LogFile(data).batches()}
         assert magics == {0, 1, 2}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("block", range(1, 13))
+def test_drawn_logs_are_cleaned_as_3_9_1_cleans_them_in_hundreds(
+    oracle: Oracle, oracle_3_9: Oracle, block: int
+) -> None:
+    with scratch() as folder:
+        seeds = range(block * SEEDS, (block + 1) * SEEDS)
+        cases = [replace(planned_case(oracle, folder, seed), rules=KAFKA_3_9_1) for seed in seeds]
+        compare(oracle_3_9, folder, cases)
+        compare_again(folder, cases, seed=block)
 
 
 # ------------------------------------------------------------------------------ the last batch
