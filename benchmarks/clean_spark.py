@@ -35,6 +35,7 @@ def table(
     for shape in shapes:
         source = clean.partition(oracle, shape, raw_bytes=megabytes << 20)
         with clean.placed(source, on_disk=on_disk) as log:
+            _kafka(oracle, log)  # warms the JVM; and memory that nobody had yet is slow
             for count in PARTITIONS:
                 yield _line(oracle, shape, log, count, start)
 

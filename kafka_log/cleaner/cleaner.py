@@ -15,8 +15,9 @@ Mirrors org.apache.kafka.storage.internals.log.Cleaner (4.3.1).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -166,6 +167,19 @@ class Cleaner:
             cleaned = self.do_clean(chosen)
             yield cleaned
             last_clean_offset = cleaned.next_dirty_offset
+
+    @contextmanager
+    def released(self) -> Iterator[Self]:
+        """Give its memory back behind the last round: it may be hundreds of megabytes.
+
+        A witness that knows its cleaner is known by it too, and such a pair stays for as long as
+        Python does not look for pairs.
+        """
+        try:
+            yield self
+        finally:
+            self.offset_map.clear()
+            self._lanes.clear()
 
     def do_clean(self, cleanable: LogToClean) -> Cleaned:
         log, first_dirty = cleanable.log, cleanable.first_dirty_offset

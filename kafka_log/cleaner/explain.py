@@ -532,10 +532,22 @@ def explain(
     did not come to.
     """
     explainer = Explainer(sink)
-    cleaner = make_cleaner(explainer)
+    going = Passes(rounds, log.files, last_clean_offset, first_dirty_offset)
+    with make_cleaner(explainer).released() as cleaner:
+        return _explained(log, explainer, cleaner, going, now_ms, only_when_due=only_when_due)
+
+
+def _explained(
+    log: PartitionLog,
+    explainer: Explainer,
+    cleaner: Cleaner,
+    going: Passes,
+    now_ms: int,
+    *,
+    only_when_due: bool,
+) -> list[Cleaned]:
     done: list[Cleaned] = []
     end_offset, unjudged = 0, Rule.NOT_DIRTY
-    going = Passes(rounds, log.files, last_clean_offset, first_dirty_offset)
     while True:
         chosen = select(log, going.start, now_ms)
         is_dirty = chosen.first_dirty_offset < chosen.first_uncleanable_offset

@@ -76,6 +76,10 @@ class Lanes:
             self._lanes.append(Lane(self._block_bytes, self._witness))
         in_order(steps, self._lanes[: max(1, cores)])
 
+    def clear(self) -> None:
+        """Their memory is free; who runs again gets new."""
+        self._lanes.clear()
+
 
 def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None:
     """As many threads as places, this one among them.

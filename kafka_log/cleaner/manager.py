@@ -205,10 +205,39 @@ def compact_log(
     done.
     """
     removals = Removals(witness)
-    cleaner = (make_cleaner or settings.cleaner)(log.config, clock, removals)
-    removals.is_superseded = lambda key, offset: offset < cleaner.offset_map.get(key)
     going = Passes(passes, log.files, checkpoint, first_dirty_offset)
     done = Compaction(outlook=outlook(log, going.start, clock()), checkpoint=checkpoint)
+    make = make_cleaner or settings.cleaner
+    with make(log.config, clock, removals).released() as cleaner:
+        removals.is_superseded = lambda key, offset: offset < cleaner.offset_map.get(key)
+        _clean(
+            log,
+            cleaner,
+            removals,
+            going,
+            done,
+            clock,
+            only_when_due=only_when_due,
+            after_round=after_round,
+        )
+    done.is_settled = going.is_settled
+    if not done.rounds:  # a cleaner thread that finds nothing to clean still deletes
+        done.deleted_segments += log.delete_old_segments()
+    return done
+
+
+def _clean(
+    log: PartitionLog,
+    cleaner: Cleaner,
+    removals: Removals,
+    going: Passes,
+    done: Compaction,
+    clock: Clock,
+    *,
+    only_when_due: bool,
+    after_round: Callable[[], object] | None,
+) -> None:
+    """Round after round, into `done`."""
     while True:
         offsets = cleanable_offsets(log, going.start, clock())
         if offsets.force_update_checkpoint:
@@ -243,10 +272,6 @@ def compact_log(
             after_round()
         if cleaned is not None:
             going.done(cleaned.next_dirty_offset)
-    done.is_settled = going.is_settled
-    if not done.rounds:  # a cleaner thread that finds nothing to clean still deletes
-        done.deleted_segments += log.delete_old_segments()
-    return done
 
 
 def outlook(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Outlook:

@@ -1,12 +1,19 @@
 """One log through the cleaner's whole day: what is due, rounds, retention, the checkpoint."""
 
+import gc
+import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kafka_format.columnar.compilation import can_compile
 from kafka_format.control import ControlRecordType
+from kafka_log.cleaner import key_table, lanes
 from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.cleaner.explain import explain
 from kafka_log.cleaner.manager import (
     BrokerSettings,
     Compaction,
@@ -49,6 +56,46 @@ def test_one_round_ends_where_the_dirty_part_does(topic: Topic) -> None:
         (0, 8)
     ]
     assert (done.checkpoint, done.is_clean) == (8, True)
+
+
+@pytest.mark.skipif(not can_compile(), reason="numba")
+@pytest.mark.parametrize("explains", [False, True])
+def test_a_cleaner_gives_its_memory_back_before_python_looks_for_garbage(
+    topic: Topic, monkeypatch: pytest.MonkeyPatch, *, explains: bool
+) -> None:
+    """Its table and its buffers are hundreds of megabytes, and the next log wants its own."""
+    held: list[weakref.ref[object]] = []
+
+    def remembered(size: int, new: Callable[[int], object] = key_table._new_table) -> object:
+        table = new(size)
+        held.append(weakref.ref(table))
+        return table
+
+    class Remembered(lanes.Lane):
+        def __init__(self, *options: Any) -> None:
+            super().__init__(*options)
+            held.append(weakref.ref(self))
+
+    monkeypatch.setattr(key_table, "_new_table", remembered)
+    monkeypatch.setattr(lanes, "Lane", Remembered)
+    fill(topic)
+    gc.disable()
+    try:
+        if explains:
+            topic.log.update_high_watermark(topic.log.log_end_offset)
+            explain(
+                topic.log,
+                None,
+                lambda _: None,
+                make_cleaner=lambda witness: BrokerSettings().cleaner(CONFIG, topic.clock, witness),
+                now_ms=NOW,
+            )
+        else:
+            compacted(topic)
+        *used, fresh = [each() is not None for each in held]
+        assert (used, fresh) == ([False, False], True)  # a table, a lane; and a small new table
+    finally:
+        gc.enable()
 
 
 def test_a_map_for_two_keys_takes_a_round_a_segment(topic: Topic) -> None:
