@@ -20,6 +20,8 @@ SHAPES = [
 ]
 """The most work for a byte, and the least."""
 PARTITIONS = (1, 8)
+"""Of one the best of some rounds of each; of eight there is one round."""
+ENGINES = ("local", "spark")
 
 
 def table(
@@ -41,11 +43,11 @@ def table(
 
 
 def _line(oracle: Oracle, shape: clean.Shape, log: Path, count: int, start: float) -> str:
-    theirs = sum(_kafka(oracle, log) for _ in range(count))
+    rounds = range(clean.ROUNDS if count == 1 else 1)
+    theirs = min(sum(_kafka(oracle, log) for _ in range(count)) for _ in rounds)
     with clean.scratch_beside(log) as scratch:
         log_dir = _log_dir(log, scratch / "data", count)
-        local = _ours(log_dir, "local")
-        spark = _ours(log_dir, "spark")
+        local, spark = (_best([_ours(log_dir, name) for _ in rounds]) for name in ENGINES)
     alone = spark.seconds - start
     cells = [f"{count} of {shape}", f"{theirs:.1f}"]
     for found in (local, spark):
@@ -78,6 +80,10 @@ def _ours(log_dir: Path, engine: str) -> installed.Measured:
     return found
 
 
+def _best(runs: list[installed.Measured]) -> installed.Measured:
+    return min(runs, key=lambda found: found.seconds)
+
+
 def _start_of_spark() -> float:
     """Seconds; of two runs the shorter."""
     with tempfile.TemporaryDirectory() as folder:
@@ -85,4 +91,4 @@ def _start_of_spark() -> float:
         (log_dir / "orders-0").mkdir(parents=True)
         (log_dir / "orders-0" / f"{0:020}.log").touch()
         clean.stop_in_order(log_dir, log_end_offset=0)
-        return min(_ours(log_dir, "spark").seconds for _ in range(2))
+        return _best([_ours(log_dir, "spark") for _ in range(2)]).seconds

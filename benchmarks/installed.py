@@ -45,7 +45,7 @@ def measured(command: list[str]) -> Measured:
     ended = threading.Event()
 
     def sample() -> None:
-        while not ended.wait(0.1):
+        while not ended.wait(0.2):
             rss = 0
             for pid in _tree(process.pid):
                 try:
