@@ -41,7 +41,7 @@ test: java setup  ## lint, types, contracts and all tests
 
 # Two cores, two lanes as long as each other; Spark is in one of them alone. Tracing costs, so only the
 # tests of formats are traced.
-SPARK := tests/jobs tests/pipelines tests/system tests/test_notebooks.py
+SPARK := tests/hostile tests/jobs tests/pipelines tests/system tests/test_notebooks.py
 # About a minute, so that both lanes take as long.
 CLEANER_SEEDS := tests/kafka_log/cleaner/test_cleaner_oracle.py
 
@@ -92,7 +92,7 @@ dist: setup  ## the wheel, and the same as a zip for spark-submit's --py-files
 
 lock:  ## pin every dependency anew into constraints.txt
 	@uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-	  --no-emit-index-url --no-annotate --extra fast --group dev --group fuzz pyproject.toml -o constraints.txt
+	  --no-emit-index-url --no-annotate --group dev --group fuzz pyproject.toml -o constraints.txt
 
 clean:  ## remove .venv and what tools left behind
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage dist

@@ -21,6 +21,7 @@ from benchmarks import (
     clean_spark,
     decode,
     dump,
+    export,
     recovery,
     replay,
     spark,
@@ -37,6 +38,7 @@ SECTIONS = (
     "replay",
     "append",
     "spark",
+    "export",
     "clean",
     "clean_spark",
     "clean_scale",
@@ -101,6 +103,7 @@ def main() -> int:
                 "Spark on two threads: a directory, Parquet, a live broker",
                 lambda: spark.table(segments),
             ),
+            "export": ("Export of a small directory, whole commands", export.table),
         }
         for name in options.section or sections:
             title, table = sections[name]

@@ -6,18 +6,47 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from jobs.options import CLEAN, USAGE, guarded, nearest
+from kafka_format.shown_text import escaped
 
 VERBS = {
     "list": "what is here: partitions, files, sizes, offsets, cleanly stopped or not",
-    "offsets": "log start, high watermark, last stable offset, log end, and what holds them",
+    "offsets": "log start, high watermark, last stable offset, log end, and what blocks them",
     "compact": "what Kafka's cleaner would keep, and why a broker would or would not clean",
     "retain": "what retention would delete, by time, size and start offset",
     "recover": "what a restart would truncate and rebuild",
-    "export": "tables to Delta or Parquet, each time only what is new, with a manifest",
-    "dump": "one file or directory in kafka-dump-log's words, text or JSON lines",
+    "export": "tables as Delta or Parquet, each time only what is new, with a manifest",
+    "dump": "the contents of files, in kafka-dump-log's words or as JSON lines",
 }
 
-
+_OTHER_WORDS = {
+    "ls": "list",
+    "inspect": "list",
+    "show": "list",
+    "describe": "list",
+    "cat": "dump",
+    "head": "dump",
+    "tail": "dump",
+    "print": "dump",
+    "records": "dump",
+    "verify": "dump",
+    "check": "dump",
+    "lag": "offsets",
+    "watermarks": "offsets",
+    "clean": "compact",
+    "cleaner": "compact",
+    "delete": "retain",
+    "expire": "retain",
+    "retention": "retain",
+    "repair": "recover",
+    "fsck": "recover",
+    "restart": "recover",
+    "restore": "recover",
+    "parquet": "export",
+    "delta": "export",
+}
+"""What other tools call it."""
+_LIKENESS = 0.75
+"""How alike a mistyped verb must be (difflib): `exprot` is, `tail` and `retain` are not."""
 _FEW_COLLECTIONS = 50_000
 """New objects before the next look for garbage: importing numba alone makes more."""
 
@@ -48,8 +77,15 @@ def _without_verb(arguments: Sequence[str]) -> int:
         print(version())
         return CLEAN
     word = arguments[0]
-    sys.stderr.write(f"kafka-forensics: unknown verb {word}{nearest(word, [*VERBS])}\n{_help()}\n")
+    sys.stderr.write(f"kafka-forensics: unknown verb {escaped(word)}{_meant(word)}\n{_help()}\n")
     return USAGE
+
+
+def _meant(word: str) -> str:
+    """Suggest a verb: another tool's word for it, the beginning of one, or one mistyped."""
+    if word in _OTHER_WORDS:
+        return f": did you mean {_OTHER_WORDS[word]}?"
+    return nearest(word, [*VERBS], cutoff=_LIKENESS)
 
 
 def version() -> str:
@@ -63,9 +99,9 @@ def _help() -> str:
     verbs = "\n".join(f"  {verb:{width}}  {says}" for verb, says in VERBS.items())
     return (
         "usage: kafka-forensics VERB PATH... [options]\n\n"
-        "Tells what is in Apache Kafka's log directories, and what is wrong there.\n\n"
+        "Shows what is in Apache Kafka's log directories, and what is wrong there.\n\n"
         f"verbs:\n{verbs}\n\n"
-        "kafka-forensics VERB --help tells the options of a verb."
+        "kafka-forensics VERB --help lists the options of a verb."
     )
 
 

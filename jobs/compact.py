@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from jobs.places import Places
     from jobs.rewriting import Done, Found, Row
     from kafka_log.cleaner.manager import BrokerSettings
     from kafka_log.cleaner.passes import Wanted
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 Run Kafka's log cleaner offline: the same segments, byte for byte, that a broker with these settings
 and this clock would leave. PATH is a log dir, several in one directory, or a partition directory.
-Topics without `compact` in their cleanup.policy are left as they are. Without --output and
---in-place nothing is written.
+Topics without `compact` in their cleanup.policy are left as they are. Retention follows each pass,
+as in a broker: topics with `compact,delete` also lose segments by retention.ms and retention.bytes.
+Without --output and --in-place nothing is written.
 """
 _EPILOG = """\
 examples: what a topic would shrink to, cleaned from its beginning
@@ -42,14 +44,19 @@ _MIB = 1024 * 1024
 _PARALLEL_ABOVE = 4096 * _MIB
 _TASK_MEMORY = 512 * _MIB
 _LEAST_TASK_MEMORY = 16 * 1024
-_NUMBERS = ("dirty from", "cleaned to", "start size", "end size", "less", "messages", "kept")
-_COLUMNS = ("partition", *_NUMBERS, "removed", "would a broker clean it?")
+_NUMBERS = ("dirty from", "cleaned to", "start size", "end size", "saved", "messages", "kept")
+_COLUMNS = ("partition", *_NUMBERS, "removed", "due", "blocked by")
 _REASONS = {
     "removed_superseded": "superseded",
     "removed_tombstone": "tombstones",
     "removed_aborted": "aborted",
     "removed_without_key": "without a key",
     "removed_marker": "markers",
+}
+_RETENTION = {
+    "log start offset": "below the log start",
+    "retention.bytes": "by retention.bytes",
+    "retention.ms": "by retention.ms",
 }
 
 
@@ -173,7 +180,7 @@ def _work(arguments: argparse.Namespace) -> int:
         raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
     found = rewriting.find(arguments)
     if not arguments.quiet:
-        _tell_beforehand(arguments, found)
+        _tell_beforehand(arguments)
     high_watermark = arguments.high_watermark
     # The end and the beginning are of every log.
     found.of_one(None if high_watermark == END else high_watermark, arguments.first_dirty or None)
@@ -190,16 +197,14 @@ def _work(arguments: argparse.Namespace) -> int:
         is_large=compact.is_large,
     )
     done = rewrite.run(arguments, found)
-    _show(done, arguments)
+    _show(done, found.places, arguments)
     if not arguments.quiet and done.error is None:
         _talk(done, found.tasks, arguments)
     return done.exit_code
 
 
-def _tell_beforehand(arguments: argparse.Namespace, found: Found) -> None:
-    """Options without an effect here; a broker that may change what is read."""
-    from kafka_log.disk.live_lock import is_held
-
+def _tell_beforehand(arguments: argparse.Namespace) -> None:
+    """Options without an effect here."""
     given = [
         name
         for name, value in (
@@ -210,12 +215,6 @@ def _tell_beforehand(arguments: argparse.Namespace, found: Found) -> None:
     ]
     if given and (why := _why_one_task(arguments)) is not None:
         rewriting.tell(f"{', '.join(given)}: no effect with {why}, one task a partition")
-    if options.mode(arguments) is not options.Mode.IN_PLACE:  # which does not begin at all
-        for log_dir in found.log_dirs:
-            if is_held(log_dir.path):
-                rewriting.tell(
-                    f"{log_dir.path}: a broker is running (it holds .lock): what is read may change"
-                )
 
 
 def _why_one_task(arguments: argparse.Namespace) -> str | None:
@@ -277,7 +276,7 @@ def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> Broke
 # --------------------------------------------------------------------------------------- rows
 
 
-def _show(done: Done, arguments: argparse.Namespace) -> None:
+def _show(done: Done, places: Places, arguments: argparse.Namespace) -> None:
     rows = done.rows
     if arguments.format == "json":
         for row in (*done.checkpoints, *rows):
@@ -287,9 +286,10 @@ def _show(done: Done, arguments: argparse.Namespace) -> None:
     shown = [row for row in rows if "is_due" in row or row["kind"] == "round"]
     if not shown or not options.Selection.of(arguments).is_everything:
         shown = list(rows)
-    cells = [each for row in shown if (each := _cells(row)) is not None]
+    cells = [places.cells(row["path"], each) for row in shown if (each := _cells(row)) is not None]
     if cells:
-        for line in table(_COLUMNS, cells, right=_NUMBERS):
+        header = places.header(_COLUMNS)
+        for line in table(header, cells, right=_NUMBERS, wide=arguments.wide):
             print(line)
     rewriting.tell_findings(done.left_out)
 
@@ -303,33 +303,50 @@ def _cells(row: Row) -> list[object] | None:
             row["first_dirty_offset"],
             row["next_dirty_offset"],
             human_size(row["bytes_read"]),
-            human_size(row["bytes_written"]),
-            _percent(row["bytes_read"], row["bytes_written"]),
+            human_size(row["kept_bytes"]),
+            _percent(row["bytes_read"], row["kept_bytes"]),
             row["messages_read"] + row["messages_unread"],
-            row["messages_written"],
+            row["kept_messages"],
             _removed(row),
             _due(row),
+            row["held_by"],
         ]
     if row["kind"] != "partition" or row["is_compacted"]:
         return None
-    nothing: list[object] = [None] * (len(_COLUMNS) - 2)
+    nothing: list[object] = [None] * len(_NUMBERS)
     if "is_due" not in row:
-        return [name, *nothing, row["note"]]
+        return [name, *nothing, None, f"no: {row['note']}", None]
     nothing[0] = row["first_dirty_offset"]
-    return [name, *nothing, _due(row)]
+    return [name, *nothing, _removed(row), _due(row), row["held_by"]]
 
 
 def _percent(before: int, after: int) -> str | None:
-    return f"{100 * (1 - after / before):.1f} %" if before else None
+    """`66.1 %`; all and nothing are only said of all and nothing."""
+    if not before:
+        return None
+    text = f"{100 * (1 - after / before):.1f}"
+    if text == "100.0" and after:
+        return "> 99.9 %"
+    if text == "0.0" and after < before:
+        return "< 0.1 %"
+    return f"{text} %"
 
 
 def _removed(row: Row) -> str | None:
-    """`12 superseded, 1 aborted`"""
-    return ", ".join(f"{row[key]} {name}" for key, name in _REASONS.items() if row[key]) or None
+    """`12 superseded, 1 aborted, 300 by retention.ms`"""
+    parts = [f"{row[key]:,} {name}" for key, name in _REASONS.items() if row.get(key)]
+    for rule, name in _RETENTION.items():
+        counted = "records" if row.get("kind") == "partition" else "cleaned_records"
+        deleted = [each[counted] for each in row["retention"] if each["rule"] == rule]
+        if None in deleted:
+            parts.append(f"an unknown number {name}")
+        elif sum(deleted):
+            parts.append(f"{sum(deleted):,} {name}")
+    return ", ".join(parts) or None
 
 
 def _due(row: Row) -> str:
-    return f"{'yes' if row['is_due'] else 'no'}: {row['due_reason']}, held by {row['held_by']}"
+    return f"{'yes' if row['is_due'] else 'no'}: {row['due_reason']}"
 
 
 # --------------------------------------------------------------------------------------- talk
@@ -365,7 +382,12 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
         hints.append(f"{row['cut_bytes']} bytes at its end are no batch: a restart cuts them off")
     if row["deleted_segments"]:
         counted = rewriting.counted(row["deleted_segments"], "segment")
-        hints.append(f"retention takes {counted}, up to offset {row['new_log_start_offset']}")
+        size = human_size(sum(each["size_in_bytes"] for each in row["retention"]))
+        rules = ", ".join(dict.fromkeys(_RETENTION[each["rule"]] for each in row["retention"]))
+        hints.append(
+            f"retention deletes {counted} ({size}) up to offset {row['new_log_start_offset']},"
+            f" {rules}; the log has {human_size(row['bytes_after'])} left"
+        )
     if not row["is_clean"] and row["rounds"]:
         hints.append(
             f"the map was full: still dirty from {row['new_cleaner_checkpoint']} on"
@@ -380,12 +402,17 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
 
 def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
     """The quantities of Kafka's (LogCleaner.CleanerThread.recordStats), counted as it counts."""
-    total = {name: sum(row[name] for row in rounds) for name in _SUMMED}
+    total: Row = {name: sum(row[name] for row in rounds) for name in _SUMMED}
+    total["retention"] = [each for row in rounds for each in row["retention"]]
     seconds, index_seconds = total["elapsed_seconds"], total["elapsed_index_seconds"]
-    read, kept, unread = (total[f"messages_{what}"] for what in ("read", "written", "unread"))
+    read, unread = total["messages_read"], total["messages_unread"]
+    left = [row["kept_messages"] for row in rounds]
+    kept = None if None in left else sum(left)
     fullest = max(row["buffer_utilization"] for row in rounds)
-    less, fewer = _percent(total["bytes_read"], total["bytes_written"]), _percent(read, kept)
+    less = _percent(total["bytes_read"], total["kept_bytes"])
+    fewer = "an unknown part" if kept is None else _percent(read, kept)
     more = f"; {unread:,} more went unread, with their batches" if unread else ""
+    messages = "an unknown number of messages" if kept is None else f"{kept:,} messages"
     lines = [
         f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{end}",
         f"log processed   {_speed(total['bytes_read'], seconds)}",
@@ -393,7 +420,7 @@ def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
         f"buffer          {100 * fullest:.1f} % of the offset map used",
         f"cleaned         {_speed(total['bytes_read'], seconds - index_seconds, of=seconds)}",
         f"start size      {human_size(total['bytes_read'])} ({read:,} messages{more})",
-        f"end size        {human_size(total['bytes_written'])} ({kept:,} messages)",
+        f"end size        {human_size(total['kept_bytes'])} ({messages})",
         f"reduction       {less or '0.0 %'} of the size, {fewer or '0.0 %'} of the messages",
     ]
     if (removed := _removed(total)) is not None:
@@ -417,6 +444,7 @@ _SUMMED = (
     "messages_unread",
     "bytes_written",
     "messages_written",
+    "kept_bytes",
     "invalid_messages_read",
     "elapsed_seconds",
     "elapsed_index_seconds",

@@ -226,7 +226,7 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
         lines = table(_LIFE, map(_life_cells, records), right=("round", "offset"))
         for line in lines if records else ():
             print(line)
-    if not records and not done.failures and not arguments.quiet:
+    if not records and not done.failures and not done.damaged and not arguments.quiet:
         if any(task.config.compact for task in found.tasks):
             key = shown_key(arguments.explain_key)
             rewriting.tell(f"no record of a compacted topic here has the key {key}")
@@ -278,7 +278,7 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
     if any(row["partitions"] for row in total):
         for line in (*_side_by_side(total), "", *_chart(total)):
             print(line)
-    elif not done.failures:
+    elif not done.failures and not done.damaged:
         _no_topic()
     return done.exit_code
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
 from jobs import options
+from jobs.running import log_dirs_around, warn_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,19 +27,23 @@ _EPILOG = """\
 example: all records of one producer, with their contents, as JSON
   kafka-forensics dump /data/orders-0 --print-data-log --producer-id 4711 --format json
 
-exit codes: 0 clean, 1 damage found (an invalid batch, a wrong index entry, a torn end), 2 usage,
-3 something could not be read. All fields: docs/jobs/dump.md
+exit codes: 0 clean, 1 damage found (an invalid batch, a wrong index entry, a torn end) or a batch
+above --max-decompressed-bytes not decoded, 2 usage, 3 something could not be read, changed while it
+was read, or is nothing of Kafka's. All fields: docs/jobs/dump.md
 """
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return options.run(_parser(), argv, _dump, needs_path=False)
+    return options.run(_parser(), argv, _dump, paths_of=_paths)
+
+
+def _paths(arguments: argparse.Namespace) -> list[str]:
+    return [*arguments.paths, *(path for files in arguments.files for path in _listed(files))]
 
 
 def _dump(arguments: argparse.Namespace) -> int:
-    paths = [*arguments.paths, *(path for files in arguments.files for path in _listed(files))]
-    options.require_paths(paths)
-    return _run(paths, _options(arguments))
+    chosen = dataclasses.replace(_options(arguments), is_terminal=sys.stdout.isatty())
+    return _run(arguments.paths, chosen, all_findings=arguments.all_findings, quiet=arguments.quiet)
 
 
 def _listed(files: str) -> list[str]:
@@ -62,6 +68,12 @@ def _parser() -> options.Parser:
         action="store_true",
         help="ask more of indexes: a log beside them, and a batch at every position",
     )
+    own.add_argument(
+        "--all-findings",
+        action="store_true",
+        help="print every finding on stderr, not only ten of one kind for each file",
+    )
+    own.add_argument("--quiet", action="store_true", help="no progress, notes or summary")
     _add_filters(parser.add_argument_group("filters (a row must pass all; see docs/jobs/dump.md)"))
     return parser
 
@@ -254,32 +266,51 @@ def _require_range(what: str, start: int | None, end: int | None) -> None:
         )
 
 
-def _run(paths: Sequence[str], chosen: DumpOptions) -> int:
-    from kafka_log.dump import dump
-    from kafka_log.dump.output import Output, Report
+def _run(paths: Sequence[str], chosen: DumpOptions, *, all_findings: bool, quiet: bool) -> int:
+    from kafka_log.dump import Output, Report, dump
 
-    output = Output(sys.stdout.buffer)
-    report = Report(output, sys.stderr, json_rows=chosen.format == "json")
-    try:
-        files = list(_find(paths, report))
-        dump(files, chosen, output, report, on_progress=_progress(files))
-    except BrokenPipeError:  # whoever read has seen enough
-        options.discard_stdout()
-    except KeyboardInterrupt:
-        return options.INTERRUPTED
+    warn_running(log_dirs_around(paths))
+    output = Output(sys.stdout.buffer, is_terminal=chosen.is_terminal)
+    report = Report(
+        output,
+        sys.stderr,
+        json_rows=chosen.format == "json",
+        all_findings=all_findings,
+        quiet=quiet,
+    )
+    files = list(_find(paths, report))
+    dump(files, chosen, output, report, on_progress=None if quiet else _progress(files))
     if report.is_unreadable:
         return options.COULD_NOT_RUN
     return options.FINDINGS if report.is_damaged else options.CLEAN
 
 
 def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:
-    from kafka_log.directory import find_files
+    from kafka_log.dump import is_kafkas
 
     for path in paths:
+        has_kafkas, problems = False, report.problems
         try:
-            yield from find_files(path, report.unreadable)
+            for file in _found(path, report):
+                has_kafkas = has_kafkas or is_kafkas(file)
+                yield file
+        except FileNotFoundError as error:
+            report.missing(path, error.strerror or str(error))
         except OSError as error:
             report.unreadable(error.filename or path, error.strerror or str(error))
+        if not has_kafkas and report.problems == problems:
+            report.nothing_here(path)
+
+
+def _found(path: str, report: Report) -> Iterator[FoundFile]:
+    """What stands under the name of a file is one to dump; opening it says what it is."""
+    from kafka_log.directory import find_files, found_file
+    from kafka_log.names import FileKind
+
+    file = found_file(path)
+    if file.name.kind is FileKind.UNKNOWN:
+        return find_files(path, report.unreadable, report.followed)
+    return iter([file])
 
 
 def _progress(files: Sequence[FoundFile]) -> Callable[[int], None] | None:

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
 from jobs import options
+from jobs.running import log_dirs_around, warn_running
 from jobs.table import table
+from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
+from kafka_format.shown_text import escaped
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
+    from kafka_log.evidence.inventory import Inventory
     from pipelines.export import Exported, Written
 
 _DESCRIPTION = """\
-Write tables of log directories as Delta tables (or Parquet), one directory a table, and beside them
-a manifest with the SHA-256 of every file that was looked at. A second export to the same place adds
-only what is new. PATH is a log dir, several in one directory, a partition directory, a file, a glob
+Write tables of log directories as Delta tables (or Parquet), one directory per table, with a
+manifest of the SHA-256 of every file that was read. A second export to the same place adds only
+what is new. PATH is a log dir, several in one directory, a partition directory, a file, a glob
 or a URI. Files are only read.
 """
 _EPILOG = """\
 example: what a consumer would have seen, and who committed what
   kafka-forensics export /var/lib/kafka/data --output /lake --table records --table consumer_offsets
 
-exit codes: 0 exported, 1 files changed meanwhile, 2 usage, 3 could not run. docs/jobs/export.md
+exit codes: 0 exported, 1 exported and the files are damaged, 2 usage, 3 could not run, or a file
+was not read or changed meanwhile. docs/jobs/export.md
 """
+_SMALL_INPUT = 256 * 1024 * 1024
+_QUICK_START = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+"""For a JVM that lives for seconds."""
+_UNREAD = frozenset({"DIR001", "DIR007", "DIR008"})
+"""Findings about files that should have been read and were not, or not as they were."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +75,7 @@ def _parser() -> options.Parser:
         metavar="LEVEL",
         help="read_uncommitted (default), or read_committed as a consumer would see it",
     )
-    group.add_argument("--include-control", action="store_true", help="control records too")
+    group.add_argument("--include-control", action="store_true", help="also control records")
     options.add_clock(parser, "the time of the export")
     parser.add_argument(
         "--no-sha256",
@@ -79,19 +94,51 @@ def _work(arguments: argparse.Namespace) -> int:
     for name in arguments.tables:
         if name not in COLUMNS:
             raise options.UsageError(f"no table {name}{options.nearest(name, tuple(COLUMNS))}")
+    warn_running(log_dirs_around(path for path in arguments.paths if "://" not in path))
     everything = tuple(name for name in COLUMNS if name not in WHAT_IF)
     exported = _export(arguments, tuple(dict.fromkeys(arguments.tables)) or everything)
     _show(exported.tables)
-    for path in exported.changed:
-        sys.stderr.write(f"{path}: changed while it was read\n")
-    unread = [each for each in exported.inputs if each.problem is not None]
-    for each in unread:
-        sys.stderr.write(f"{each.path}: {each.problem}\n")
-    if not arguments.quiet:
-        sys.stderr.write(f"{len(exported.inputs)} files looked at: {exported.manifest}\n")
-    if unread:
+    _tell(exported, quiet=arguments.quiet)
+    return _exit_code(exported)
+
+
+def _tell(exported: Exported, *, quiet: bool) -> None:
+    """To stderr: what is wrong with the files, and where the manifest is."""
+    from kafka_format.access import forget, note_grown
+
+    for path, how in exported.changes.changed.items():
+        _say(f"{path}: changed while it was read: {how}")
+        forget(path)  # it is said
+    note_grown(exported.changes.grown)
+    for each in exported.inputs:
+        if each.problem is not None and each.path not in exported.changes.changed:
+            starts = each.problem.startswith(each.path)
+            _say(each.problem if starts else f"{each.path}: {each.problem}")
+    if quiet:
+        return
+    if exported.findings:
+        listed = ", ".join(f"{rule} {count}" for rule, count in sorted(exported.findings.items()))
+        _say(f"findings: {listed} (docs/findings)")
+    _say(f"{len(exported.inputs)} files read: {exported.manifest}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{escaped(text)}\n")
+
+
+def _exit_code(exported: Exported) -> int:
+    from kafka_log.checks.finding import RULES, Severity
+
+    findings = exported.findings or {}
+    problems = [each for each in exported.inputs if each.problem is not None]
+    if exported.changes.changed or not _UNREAD.isdisjoint(findings):
         return options.COULD_NOT_RUN
-    return options.FINDINGS if exported.changed else options.CLEAN
+    if not all(each.is_malformed for each in problems):
+        return options.COULD_NOT_RUN
+    damage = [
+        rule for rule in findings if rule not in RULES or RULES[rule].severity is not Severity.NOTE
+    ]
+    return options.FINDINGS if damage or problems else options.CLEAN
 
 
 def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
@@ -100,10 +147,12 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     from pipelines.storage import Storage, StorageError
 
     try:
-        Storage(arguments.paths).scan()  # what is wrong with paths is said before Spark starts
+        inventory = Storage(arguments.paths).scan()  # what is wrong is said before Spark starts
     except StorageError as error:
         raise options.CannotRunError(str(error)) from None
-    spark = spark_session(arguments.format)
+    _ensure_selected(arguments, inventory)
+    size = sum(each.size_in_bytes for each in inventory.log_dirs)
+    spark = spark_session(arguments.format, is_small=size <= _SMALL_INPUT)
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -127,18 +176,39 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     except OptionsError as error:
         raise options.UsageError(str(error)) from None
     except (PySparkException, Py4JError) as error:
-        raise options.CannotRunError(_first_line(error)) from error
+        raise options.CannotRunError(_reason(error, arguments.output)) from error
 
 
-def spark_session(form: str) -> SparkSession:
-    """With Delta's jars only where they are wanted: Parquet needs no download."""
+def _ensure_selected(arguments: argparse.Namespace, inventory: Inventory) -> None:
+    """Raise CannotRunError if no partition is selected: empty tables would look like an answer."""
+    from pipelines.report.text import counted
+
+    selection = options.Selection.of(arguments)
+    found = [each for _, each in inventory.partitions() if each.partition is not None]
+    if selection.is_everything or any(
+        selection.includes(each.topic, each.partition) for each in found
+    ):
+        return
+    count = counted(len(found), "partition")
+    raise options.CannotRunError(f"no partition matches {selection.text} ({count} found)")
+
+
+def spark_session(form: str, *, is_small: bool = False) -> SparkSession:
+    """Start Spark with Delta's jars only where they are needed: Parquet needs no download.
+
+    What its JVM writes to stderr is discarded: the search for jars is pages of text, and whatever
+    fails is raised here as well. For little work (`is_small`) its code is compiled quickly rather
+    than well, which takes a third of the processor time of a start and a first job.
+    """
     from pipelines import session as sessions
 
     reason = sessions.unavailable()
     if reason is not None:
         raise options.CannotRunError(reason)
     try:
-        return sessions.session(delta=form == "delta")
+        with _silent_stderr(), _utf8_names():
+            more = _QUICK_START if is_small else None
+            return sessions.session(delta=form == "delta", more=more)
     except sessions.SparkUnavailableError as error:
         if form != "delta":
             raise options.CannotRunError(str(error)) from None
@@ -146,6 +216,50 @@ def spark_session(form: str) -> SparkSession:
 
         found = "Spark did not start with Delta's jars"
         raise options.CannotRunError(without_delta(found)) from None
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """For processes that are started in the block, as long as they live; not for this one."""
+    try:
+        kept = os.dup(2)
+    except OSError:  # closed: there is nothing to keep clean
+        yield
+        return
+    ours = sys.stderr
+    ours.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        with open(kept, "w", closefd=False) as stream:  # a file that is open
+            is_second = ours is sys.__stderr__
+            with contextlib.redirect_stderr(stream if is_second else ours):
+                yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _utf8_names() -> Iterator[None]:
+    """For processes that are started in the block: topics name directories, in any locale.
+
+    Java on Linux refuses a name that the locale's encoding does not have.
+    """
+    names = ("LC_ALL", "LC_CTYPE", "LANG")
+    effective = next((os.environ[name] for name in names if os.environ.get(name)), "C")
+    is_utf8 = effective.lower().replace("-", "").endswith("utf8")
+    before = os.environ.get("LC_ALL")
+    if not is_utf8 and sys.platform == "linux":
+        os.environ["LC_ALL"] = "C.UTF-8"
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["LC_ALL"] = before
+        elif not is_utf8:
+            os.environ.pop("LC_ALL", None)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, str]:
@@ -156,6 +270,10 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
         given["topics"] = ",".join(arguments.topics)
     if arguments.partitions:
         given["partitions"] = ",".join(map(str, arguments.partitions))
+    if arguments.max_decompressed_bytes != DEFAULT_MAX_DECOMPRESSED_BYTES:
+        given["maxDecompressedBytes"] = str(arguments.max_decompressed_bytes)
+    if arguments.follow_links:
+        given["followLinks"] = "true"
     return given
 
 
@@ -176,12 +294,32 @@ def _show(written: Sequence[Written]) -> None:
         print(line)
 
 
-def _first_line(error: Exception) -> str:
-    """Of what Spark says; the rest is where in Spark it was said."""
-    thrown = getattr(error, "java_exception", None)  # else py4j only says which call failed
+def _reason(error: Exception, output: str) -> str:
+    """One line out of the pages that Spark says."""
+    thrown = _innermost(error)
     text = str(error) if thrown is None else str(thrown.toString())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    for line in lines:
+        for full in ("No space left on device", "Disk quota exceeded"):
+            if full in line:
+                return f"{output}: {full}"
+    # Of an error in Python, Spark shows the traceback, whose last line says what it was.
+    if any("Traceback (most recent call last)" in line for line in lines):
+        return next(line for line in reversed(lines) if _PYTHON_ERROR.match(line) or line)
+    return lines[0]
+
+
+_PYTHON_ERROR = re.compile(r"[\w.]+(Error|Exception): ")
+
+
+def _innermost(error: Exception) -> Any:
+    """The Java exception that is the cause of all others; None if there is none."""
+    thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    while thrown is not None and thrown.getCause() is not None:
+        thrown = thrown.getCause()
+    return thrown
 
 
 if __name__ == "__main__":

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import options, rewriting
+from jobs.places import Places
+from jobs.running import warn_running
 from jobs.table import cell, human_size, json_line, table
+from pipelines.report.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_log.evidence.inventory import Inventory
+    from kafka_log.evidence.inventory import File, Inventory, LogDir
 
 Row = dict[str, Any]
 
 _DESCRIPTION = """\
-Tell what is in log directories: who had them and whether they were stopped cleanly, their topics
-and partitions with offsets and sizes, and every file that is out of place. Quick on any size: only
-names, small files and the last few batch headers of a log are read. Files are only read.
+List what is in log directories: whose they are, whether a broker runs, stopped cleanly or crashed,
+topics and partitions with offsets and sizes, and every file that is out of place. Quick on any
+size: only names, small files and the last few batch headers of a log are read. Files are only read.
 """
 _EPILOG = """\
 example: every file of one topic, as JSON
   kafka-forensics list /var/lib/kafka --topic orders --files --format json
 
-exit codes: 0 all was told, 1 something is malformed, 2 usage, 3 something could not be read, or
-nothing is meant by --topic and --partition. All fields: docs/jobs/list.md
+exit codes: 0 nothing wrong, 1 something is malformed, 2 usage, 3 something could not be read, or
+nothing of Kafka's is there, or nothing matches --topic and --partition. All: docs/jobs/list.md
 """
 _OFFSETS = ("start", "high watermark", "end")
-_PARTITIONS = ("topic", "partition", "state", *_OFFSETS, "segments", "size", "strays")
+_PARTITIONS = ("topic", "partition", "state", *_OFFSETS, "segments", "size", "other files")
 _SEGMENTS = ("base offset", "state", "size", "index", "time index", "txn index", "snapshot")
 
 
@@ -40,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> options.Parser:
     parser = options.Parser("list", description=_DESCRIPTION, epilog=_EPILOG)
     options.add_paths(parser)
-    parser.add_argument("--segments", action="store_true", help="every segment of a partition too")
-    parser.add_argument("--files", action="store_true", help="every file too, with what it is")
+    parser.add_argument("--segments", action="store_true", help="also list every segment")
+    parser.add_argument("--files", action="store_true", help="also list every file, and what it is")
     options.add_selection(parser)
     options.add_format(parser)
     options.add_engine(parser)
@@ -52,26 +56,15 @@ def _list(arguments: argparse.Namespace) -> int:
     from kafka_log.evidence.scan import scan
 
     inventory = scan(arguments.paths)
+    warn_running(each.path for each in inventory.log_dirs)
+    rewriting.tell_links(arguments, inventory)
     rows = _rows(inventory, arguments)
-    output = _Json() if arguments.format == "json" else _Text()
+    output = _Json() if arguments.format == "json" else _Text(arguments, inventory)
     for row in rows:
         output.show(row)
     output.finish()
-    if _is_nothing_meant(inventory, arguments):
-        rewriting.tell(rewriting.nothing_meant(arguments, inventory))
-        return options.COULD_NOT_RUN
-    return output.code
-
-
-def _is_nothing_meant(inventory: Inventory, arguments: argparse.Namespace) -> bool:
-    """A log dir without partitions is told of, but for nobody who asked for some of them."""
-    selection = options.Selection.of(arguments)
-    if selection.is_everything:
-        is_told = any(problem.path in arguments.paths for problem in inventory.problems)
-        return not inventory.log_dirs and not is_told
-    return not any(
-        selection.includes(each.topic, each.partition) for _, each in inventory.partitions()
-    )
+    is_missing = bool(rewriting.tell_missing(arguments, inventory, log_dirs_count=True))
+    return options.COULD_NOT_RUN if is_missing else output.code
 
 
 def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:
@@ -87,7 +80,7 @@ def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:
             following = next(placed, None)
         if arguments.files and selection.is_everything:
             yield from map(file_row, log_dir.files)
-    yield from map(problem_row, inventory.all_problems())
+    yield from map(problem_row, rewriting.problems_of(inventory, selection))
 
 
 def _placed_rows(
@@ -135,7 +128,7 @@ class _Output:
     def _blame(self, row: Row) -> None:
         worse = options.COULD_NOT_RUN if row["trouble"] == "unreadable" else options.FINDINGS
         self.code = max(self.code, worse)
-        sys.stderr.write(f"{cell(row['path'])}: {row['trouble']}: {cell(row['message'])}\n")
+        rewriting.tell(f"{row['path']}: {row['message']}")
 
 
 class _Json(_Output):
@@ -147,7 +140,11 @@ class _Json(_Output):
 class _Text(_Output):
     """A log dir, its partitions in a table, and below each what else was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: argparse.Namespace, inventory: Inventory) -> None:
+        self._places = Places.of(arguments.paths, {})
+        self._log_dirs = {each.path: each for each in inventory.log_dirs}
+        self._files = {each.path: each.strays for _, each in inventory.partitions()}
+        self._wide = arguments.wide
         self._partitions: list[Row] = []
         self._details: list[Row] = []
         self._began = False
@@ -170,37 +167,63 @@ class _Text(_Output):
         if self._began:
             print()
         self._began = True
-        for line in _heading(row):
+        for line in _heading(row, self._log_dirs[row["path"]]):
             print(line)
 
     def _flush(self) -> None:
-        if self._partitions:
-            print()
-            _print_table(_PARTITIONS, map(_partition_cells, self._partitions))
+        self._print_table(_PARTITIONS, map(self._partition_cells, self._partitions))
         segments = [row for row in self._details if row["kind"] == "segment"]
-        if segments:
-            print()
-            _print_table(("directory", *_SEGMENTS, "missing"), map(_segment_cells, segments))
+        self._print_table(("directory", *_SEGMENTS, "missing"), map(self._segment_cells, segments))
         files = [row for row in self._details if row["kind"] == "file"]
-        if files:
-            print()
-            _print_table(("size", "file", "what"), map(_file_cells, files))
+        self._print_table(("size", "file", "what"), map(self._file_cells, files))
         self._partitions, self._details = [], []
 
+    def _print_table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        lines = list(rows)
+        if lines:
+            print()
+            for line in table(header, lines, right=_NUMBERS, wide=self._wide):
+                print(line)
 
-_NUMBERS = {*_OFFSETS, "partition", "segments", "size", "strays", *_SEGMENTS} - {"state"}
+    def _partition_cells(self, row: Row) -> list[object]:
+        return [
+            row["topic"] if row["topic"] is not None else self._places.shown(row["path"]),
+            row["partition"],
+            row["state"],
+            row["log_start_offset"],
+            row["high_watermark"],
+            row["log_end_offset"],
+            row["segments"],
+            human_size(row["size_in_bytes"]),
+            _shortly(self._files[row["path"]]),
+        ]
+
+    def _segment_cells(self, row: Row) -> list[object]:
+        return [
+            self._places.shown(row["path"]),
+            row["base_offset"],
+            row["state"],
+            human_size(row["size_in_bytes"]),
+            human_size(row["offset_index_size"]),
+            human_size(row["time_index_size"]),
+            human_size(row["transaction_index_size"]),
+            human_size(row["producer_snapshot_size"]),
+            " ".join(row["missing"]) or None if row["state"] == "live" else None,
+        ]
+
+    def _file_cells(self, row: Row) -> list[object]:
+        path = self._places.shown(row["path"])
+        return [human_size(row["size_in_bytes"]), path, row["what"]]
 
 
-def _print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    for line in table(header, rows, right=_NUMBERS):
-        print(line)
+_NUMBERS = {*_OFFSETS, "partition", "segments", "size", *_SEGMENTS} - {"state"}
 
 
-def _heading(row: Row) -> Iterator[str]:
-    who = [f"node {row['node_id']}"] if row["node_id"] is not None else []
-    who += [f"{name} {row[f'{name}_id']}" for name in ("cluster", "directory") if row[f"{name}_id"]]
-    yield f"{cell(row['path'])}: {cell(', '.join(who)) or 'no meta.properties'}"
-    if row["is_clean"] is None:
+def _heading(row: Row, log_dir: LogDir) -> Iterator[str]:
+    yield f"{cell(row['path'])}: {cell(_owner(row, log_dir))}"
+    if row["is_running"]:
+        yield "  a broker is running on this directory"
+    elif row["is_clean"] is None:
         yield "  no sign of a broker here"
     elif row["is_clean"]:
         epoch = row["broker_epoch"]
@@ -215,47 +238,58 @@ def _heading(row: Row) -> Iterator[str]:
         yield f"  checkpoints: {'; '.join(lacking) or 'all there'}"
     if row["metadata_end_offset"] is not None:
         yield f"  KRaft metadata up to offset {row['metadata_end_offset']}"
-    strays = f", {row['strays']} stray files" if row["strays"] else ""
-    yield (
-        f"  {_count(row['topics'], 'topic')}, {_count(row['partitions'], 'partition')}, "
-        f"{human_size(row['size_in_bytes'])}{strays}"
-    )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _partition_cells(row: Row) -> list[object]:
-    return [
-        row["topic"] if row["topic"] is not None else row["path"],
-        row["partition"],
-        row["state"],
-        row["log_start_offset"],
-        row["high_watermark"],
-        row["log_end_offset"],
-        row["segments"],
-        human_size(row["size_in_bytes"]),
-        row["strays"] or None,
+    amounts = [
+        counted(row["topics"], "topic"),
+        counted(row["partitions"], "partition"),
+        str(human_size(row["size_in_bytes"])),
     ]
+    files = [*log_dir.strays, *(file for each in log_dir.partitions for file in each.strays)]
+    yield f"  {', '.join([*amounts, *_amounts(files)])}"
 
 
-def _segment_cells(row: Row) -> list[object]:
-    return [
-        row["path"],
-        row["base_offset"],
-        row["state"],
-        human_size(row["size_in_bytes"]),
-        human_size(row["offset_index_size"]),
-        human_size(row["time_index_size"]),
-        human_size(row["transaction_index_size"]),
-        human_size(row["producer_snapshot_size"]),
-        " ".join(row["missing"]) if row["state"] == "live" else None,
-    ]
+def _owner(row: Row, log_dir: LogDir) -> str:
+    """Say whose directory it is by meta.properties, or what is wrong with that."""
+    from kafka_log.evidence.inventory import Trouble
+    from kafka_log.names import FileKind
+
+    known = [f"node {row['node_id']}"] if row["node_id"] is not None else []
+    names = [name for name in ("cluster", "directory") if row[f"{name}_id"]]
+    known += [f"{name} {row[f'{name}_id']}" for name in names]
+    if known:
+        return ", ".join(known)
+    file = FileKind.META_PROPERTIES.value
+    for problem in log_dir.problems:
+        if Path(problem.path) == Path(log_dir.path, file):
+            is_malformed = problem.trouble is Trouble.MALFORMED
+            return f"{file} {'is malformed' if is_malformed else 'cannot be read'}: see below"
+    is_there = any(each.name.kind is FileKind.META_PROPERTIES for each in log_dir.files)
+    return f"{file} has no ids" if is_there else f"no {file}"
 
 
-def _file_cells(row: Row) -> list[object]:
-    return [human_size(row["size_in_bytes"]), row["path"], row["what"]]
+def _fates(files: Iterable[File]) -> tuple[int, int, int]:
+    """Count files to be deleted, leftovers of the cleaner, and those that belong to nothing."""
+    from kafka_log.names import FileState
+
+    states = [file.name.state for file in files]
+    deleted = states.count(FileState.DELETED)
+    cleaner = states.count(FileState.CLEANED) + states.count(FileState.SWAP)
+    return deleted, cleaner, len(states) - deleted - cleaner
+
+
+def _amounts(files: Iterable[File]) -> Iterator[str]:
+    deleted, cleaner, others = _fates(files)
+    if deleted:
+        yield f"{counted(deleted, 'file')} waiting to be deleted"
+    if cleaner:
+        yield f"{counted(cleaner, 'leftover')} of the cleaner"
+    if others:
+        yield counted(others, "stray file")
+
+
+def _shortly(files: Iterable[File]) -> str | None:
+    names = ("deleted", "cleaner", "stray")
+    shown = [f"{n} {name}" for n, name in zip(_fates(files), names, strict=True) if n]
+    return ", ".join(shown) or None
 
 
 if __name__ == "__main__":

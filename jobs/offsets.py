@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import options, rewriting
 from jobs.table import json_line, table
+from pipelines.report.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from jobs.rewriting import Row
+    from jobs.rewriting import Found, Row
 
 _DESCRIPTION = """\
-Tell the log start offset, recovery point, high watermark, last stable offset and log end offset of
-every partition, and which transaction holds the last stable offset. PATH is a log dir, several in
-one directory, or a partition directory. Only headers are read, and files are only read.
+Print the log start offset, recovery point, high watermark, last stable offset and log end offset of
+every partition, and the transaction that blocks the last stable offset. PATH is a log dir, several
+in one directory, or a partition directory. Only headers are read, and files are only read.
 """
 _EPILOG = """\
-example: what a transaction holds back, by a replay of the whole log
+example: what a transaction blocks, by a replay of the whole log
   kafka-forensics offsets /data --topic orders --replay --format json
 
-exit codes: 0 told, 1 damage hides a last stable offset, or a checkpoint is malformed, 2 usage,
-3 something could not be read. All fields: docs/jobs/offsets.md
+exit codes: 0 nothing wrong, 1 damage hides a last stable offset, or a file is malformed, 2 usage,
+3 something could not be read, or nothing is there. All fields: docs/jobs/offsets.md
 """
 _OFFSETS = ("log start", "recovery point", "high watermark", "last stable", "log end")
-_COLUMNS = ("partition", *_OFFSETS, "held by")
+_COLUMNS = ("partition", *_OFFSETS, "blocked by")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +41,7 @@ def _parser() -> options.Parser:
     parser.add_argument(
         "--replay",
         action="store_true",
-        help="from all batch headers, not only from those behind the newest producer snapshot",
+        help="read all batch headers, not only those after the newest producer snapshot",
     )
     options.add_running(parser)
     return parser
@@ -53,26 +54,28 @@ def _work(arguments: argparse.Namespace) -> int:
     done = rewriting.Done.of(found)
     function = OffsetsOf(arguments.replay)
     done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)
-    _show(done.rows, arguments.format)
+    _show(done.rows, found, arguments)
     if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done.rows))
     is_damaged = any(row["damage"] for row in done.rows)
     return done.exit_code or (options.FINDINGS if is_damaged else options.CLEAN)
 
 
-def _show(rows: Sequence[Row], form: str) -> None:
-    if form == "json":
+def _show(rows: Sequence[Row], found: Found, arguments: argparse.Namespace) -> None:
+    if arguments.format == "json":
         for row in rows:
             print(json_line(row))
     elif rows:
-        for line in table(_COLUMNS, map(_cells, rows), right=_OFFSETS):
+        places, now_ms = found.places, options.clock(arguments)()
+        lines = [places.cells(row["path"], _cells(row, now_ms)) for row in rows]
+        for line in table(places.header(_COLUMNS), lines, right=_OFFSETS, wide=arguments.wide):
             print(line)
     for row in rows:
         if row["damage"]:
             rewriting.tell(row["damage"])
 
 
-def _cells(row: Row) -> list[Any]:
+def _cells(row: Row, now_ms: int) -> list[object]:
     name = f"{row['topic']}-{row['partition']}"
     return [
         name if row["state"] == "live" else f"{name} ({row['state']})",
@@ -81,30 +84,32 @@ def _cells(row: Row) -> list[Any]:
         row["high_watermark"],
         row["last_stable_offset"],
         row["log_end_offset"],
-        _holder(row["held_by"]),
+        _holder(row["held_by"], now_ms),
     ]
 
 
-def _holder(holder: dict[str, Any] | None) -> str | None:
+def _holder(holder: dict[str, Any] | None, now_ms: int) -> str | None:
+    """Describe the transaction at which the last stable offset stops."""
     if holder is None:
         return None
     producer, first = f"producer {holder['producer_id']}", holder["first_offset"]
     if holder["end_offset"] is not None:
-        return f"{producer}, from {first} to {holder['end_offset']}, its end not replicated"
+        return f"{producer}, offsets {first} to {holder['end_offset']}, its marker not replicated"
+    last_seen = rewriting.time_and_age(holder["last_timestamp"], now_ms)
     return (
         f"{producer} epoch {holder['producer_epoch']}, open since offset {first},"
-        f" last seen {rewriting.iso_time(holder['last_timestamp'])}"
+        f" last seen {last_seen}"
     )
 
 
 def _summary(rows: Sequence[Row]) -> str:
-    held = sum(row["held_by"] is not None for row in rows)
+    blocked = sum(row["held_by"] is not None for row in rows)
     behind = sum(
         row["high_watermark"] is not None and row["high_watermark"] < row["log_end_offset"]
         for row in rows
     )
     return (
-        f"{rewriting.counted(len(rows), 'partition')}; {held} held by a transaction,"
+        f"{counted(len(rows), 'partition')}; {blocked} blocked by a transaction,"
         f" {behind} with a high watermark below the log end\n"
     )
 

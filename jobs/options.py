@@ -20,6 +20,9 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
 
+from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
+from kafka_format.shown_text import escaped
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -55,6 +58,23 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+        self._add_access()
+
+    def _add_access(self) -> None:
+        """`follow_links` and `max_decompressed_bytes`, which every verb has."""
+        group = self.add_argument_group("how to read")
+        group.add_argument(
+            "--follow-links",
+            action="store_true",
+            help="follow symbolic links that lead out of the given paths",
+        )
+        group.add_argument(
+            "--max-decompressed-bytes",
+            type=_byte_count,
+            default=DEFAULT_MAX_DECOMPRESSED_BYTES,
+            metavar="BYTES",
+            help="do not decode a batch whose records are larger than this; default: 256 MiB",
+        )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
@@ -69,16 +89,19 @@ def run(
     argv: Sequence[str] | None,
     work: Callable[[argparse.Namespace], int],
     *,
-    needs_path: bool = True,
+    paths_of: Callable[[argparse.Namespace], Sequence[str]] = lambda arguments: arguments.paths,
 ) -> int:
-    """Options to work to exit code: whatever happens, one line and no traceback."""
+    """Options to work to exit code: whatever happens, one line and no traceback.
+
+    `paths_of` gives the evidence: all that is read lies there, unless links are followed.
+    """
     _allow_open_files()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return _run(parser, argv, work, needs_path=needs_path)
+        return _run(parser, argv, work, paths_of)
     from pipelines.session import SubmitStderr
 
     with contextlib.redirect_stderr(SubmitStderr()):
-        return _run(parser, argv, work, needs_path=needs_path)
+        return _run(parser, argv, work, paths_of)
 
 
 def _allow_open_files() -> None:
@@ -93,18 +116,45 @@ def _run(
     parser: Parser,
     argv: Sequence[str] | None,
     work: Callable[[argparse.Namespace], int],
-    *,
-    needs_path: bool,
+    paths_of: Callable[[argparse.Namespace], Sequence[str]],
 ) -> int:
     def work_on_options() -> int:
         try:
-            arguments = parse(parser, sys.argv[1:] if argv is None else argv, needs_path=needs_path)
-            return CLEAN if arguments is None else work(arguments)
+            arguments = parse(parser, sys.argv[1:] if argv is None else argv)
+            if arguments is None:
+                return CLEAN
+            arguments.paths = paths_of(arguments)
+            require_paths(arguments.paths)
+            return _work_on_evidence(arguments, work)
         except UsageError as error:
-            sys.stderr.write(f"{parser.prog}: {error}\n{parser.format_usage()}")
+            sys.stderr.write(f"{parser.prog}: {escaped(str(error))}\n{parser.format_usage()}")
             return USAGE
 
     return guarded(parser.prog, work_on_options)
+
+
+def _work_on_evidence(
+    arguments: argparse.Namespace, work: Callable[[argparse.Namespace], int]
+) -> int:
+    """The work, by the rules for evidence; then whether the evidence is what it was before."""
+    from kafka_format.access import Access, given, using, watching
+
+    allowed = Access(
+        roots=given(arguments.paths),
+        follow_links=arguments.follow_links,
+        max_decompressed_bytes=arguments.max_decompressed_bytes,
+    )
+    with using(allowed), watching() as watch:
+        code = work(arguments)
+        if getattr(arguments, "in_place", False):
+            return code  # what changed, changed by our hand
+        for error in watch.changes():
+            sys.stderr.write(f"{escaped(f'{error.filename}: {error.strerror}')}\n")
+            code = COULD_NOT_RUN
+    if not getattr(arguments, "quiet", False):
+        for path in sorted(watch.grown):
+            sys.stderr.write(f"{escaped(path)}: note: it grew while it was read\n")
+    return code
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
@@ -118,13 +168,13 @@ def guarded(name: str, work: Callable[[], int]) -> int:
         code = work()
         sys.stdout.flush()
     except CannotRunError as error:
-        sys.stderr.write(f"{name}: {error}\n")
+        sys.stderr.write(f"{name}: {escaped(str(error))}\n")
         return COULD_NOT_RUN
     except BrokenPipeError:  # whoever read has seen enough
         discard_stdout()
         return CLEAN
     except OSError as error:
-        sys.stderr.write(f"{name}: {_blamed(error)}\n")
+        sys.stderr.write(f"{name}: {escaped(_blamed(error))}\n")
         discard_stdout()
         return COULD_NOT_RUN
     except KeyboardInterrupt:
@@ -146,9 +196,7 @@ def _blamed(error: OSError) -> str:
     return f"stdout cannot be written: {said}" if error.errno in _OF_WRITING else said
 
 
-def parse(
-    parser: Parser, argv: Sequence[str], *, needs_path: bool = True
-) -> argparse.Namespace | None:
+def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
     """None when help was all that was wanted."""
     words, behind = _split(argv)
     try:
@@ -159,8 +207,6 @@ def parse(
     for word in unknown:
         raise UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
     arguments.paths = [*arguments.paths, *behind]
-    if needs_path:
-        require_paths(arguments.paths)
     return arguments
 
 
@@ -177,10 +223,10 @@ def require_paths(paths: Sequence[str]) -> None:
         raise UsageError("a PATH is empty")  # of a shell's variable that is not set
 
 
-def nearest(word: str, known: Sequence[str]) -> str:
+def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     """A hint for who mistyped, or typed only the beginning."""
     begun = [each for each in known if len(word) > 2 and each.startswith(word)]
-    close = difflib.get_close_matches(word, begun or known, n=1, cutoff=0 if begun else 0.6)
+    close = difflib.get_close_matches(word, begun or known, n=1, cutoff=0 if begun else cutoff)
     return f": did you mean {close[0]}?" if close else ""
 
 
@@ -227,6 +273,10 @@ def add_selection(parser: Parser) -> None:
         metavar="N",
         help="partitions of this number; repeatable",
     )
+
+
+def _byte_count(text: str) -> int:
+    return natural(text, "a number of bytes, 1 to 2147483647", least=1, most=2**31 - 1)
 
 
 def _partition(text: str) -> int:
@@ -286,6 +336,12 @@ class Selection:
         return (not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)) and (
             not self.partitions or partition in self.partitions
         )
+
+    @property
+    def text(self) -> str:
+        """As it was given: `--topic orders --partition 0`."""
+        topics = [f"--topic {glob}" for glob in self.topics]
+        return " ".join([*topics, *(f"--partition {each}" for each in sorted(self.partitions))])
 
     @property
     def is_everything(self) -> bool:
@@ -363,13 +419,14 @@ def mode(arguments: argparse.Namespace) -> Mode:
 
 
 def add_format(parser: Parser) -> None:
-    """`format`: text or json; `quiet`"""
+    """`format`: text or json; `wide` for jobs/table.py; `quiet`"""
     parser.add_argument(
         "--format",
         choices=("text", "json"),
         default="text",
         help="a table (default), or a JSON object a line",
     )
+    parser.add_argument("--wide", action="store_true", help="whole columns on a terminal, too")
     parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
 
 

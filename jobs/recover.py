@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jobs import options, rewriting
@@ -14,25 +16,33 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jobs.rewriting import Done, Found, Row
+    from kafka_log.names import FileKind
     from kafka_log.recovery import Assignments
     from pipelines.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
-Tell what a broker that starts on this directory would do to each file: swaps completed, leftovers
-dropped, logs cut (where and why), indexes and producer snapshots rebuilt, leader epochs trimmed.
-PATH is a log dir, several in one directory, or a partition directory. Without --output and
---in-place nothing is written.
+Show what would be lost if a broker started on this directory: one row for each partition that
+loses data, does not load, or has less data than its checkpoints say. With --files, also what the
+broker would do to each file. PATH is a log dir, several in one directory, or a partition directory.
+Without --output and --in-place nothing is written.
 """
 _EPILOG = """\
 example: what a restart after a crash would lose, whatever the marker says
   kafka-forensics recover /data --topic orders --clean-shutdown no
 
-exit codes: 0 nothing is lost, 1 a restart would lose data, give up a log dir or fail, 2 usage,
-3 something could not be read or written. All fields: docs/jobs/recover.md
+exit codes: 0 nothing is lost or missing, 1 data is lost or missing, or a partition, a log dir or
+the broker would not start, 2 usage, 3 something could not be read or written. All fields:
+docs/jobs/recover.md
 """
 _FATAL = ("stop", "offline")
 """Of a log dir: the broker does not start, or goes on without the dir."""
-_COLUMNS = ("partition", "file", "action", "before", "after", "reason")
+_NUMBERS = ("from offset", "to offset", "records lost", "bytes lost")
+_COLUMNS = ("directory", *_NUMBERS, "at", "reason")
+_FILE_COLUMNS = ("directory", "file", "action", "before", "after", "reason")
+_CHECKPOINT_NAMES = {
+    "replication-offset-checkpoint": "high watermark",
+    "recovery-point-offset-checkpoint": "recovery point",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,6 +65,9 @@ def _parser() -> options.Parser:
     group.add_argument(
         "--log-start", type=options.offset, metavar="OFFSET", help="the log start offset"
     )
+    parser.add_argument(
+        "--files", action="store_true", help="also list what happens to each file, and why"
+    )
     options.add_mode(parser)
     options.add_running(parser)
     return parser
@@ -66,15 +79,20 @@ def _work(arguments: argparse.Namespace) -> int:
     found = rewriting.find(arguments)
     found.of_one(arguments.recovery_point, arguments.log_start)
     found.tasks[:] = [_with_knowledge(task, arguments) for task in found.tasks]
+    missing = list(_missing_rows(found, arguments))
+    if missing and not found.tasks:  # the checkpoints are there to be read, if nothing else is
+        found = replace(found, unreadable=found.unreadable.difference(arguments.paths))
     recover = rewriting.Rewriting(
         verb="recover",
         function=RecoverPartition(_assignments(found)),
         changes_of=checkpoint_changes,
     )
     done = recover.run(arguments, found)
-    done.rows[:0] = list(_log_dir_rows(found, arguments))
-    _show(done, arguments.format)
-    if done.rows and not arguments.quiet:
+    if done.error is None or done.rows:  # what was refused from the start has no plan
+        done.rows[:0] = list(_log_dir_rows(found, arguments))
+        done.rows += missing
+        _show(done, _Shown.of(found, arguments), arguments)
+    if done.rows and done.error is None and not arguments.quiet:
         sys.stderr.write(_summary(done))
     return done.exit_code or (options.FINDINGS if any(map(_is_bad, done.rows)) else options.CLEAN)
 
@@ -128,51 +146,179 @@ def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
                 }
 
 
+def _missing_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
+    """Yield a row for each partition that a checkpoint knows and that has no directory."""
+    from pipelines.recovery import missing_partition_row
+
+    if found.inventory is None:
+        return
+    includes = options.Selection.of(arguments).includes
+    for broker in found.inventory.brokers():
+        here = {(p.topic, p.partition) for each in broker.log_dirs for p in each.partitions}
+        for log_dir in broker.log_dirs:
+            if not _is_given_whole(log_dir.path, arguments.paths):
+                continue
+            rows: dict[tuple[str, int], dict[FileKind, int]] = {}
+            for kind, topic, partition, offset in log_dir.rows_without_directory():
+                rows.setdefault((topic, partition), {})[kind] = offset
+            for (topic, partition), checkpointed in sorted(rows.items()):
+                if (topic, partition) in here or not includes(topic, partition):
+                    continue  # moved to another log dir, or about to be deleted
+                row = missing_partition_row(log_dir.path, topic, partition, checkpointed)
+                if row["promised_offset"] is not None:
+                    yield row
+
+
+def _is_given_whole(log_dir: str, paths: Sequence[str]) -> bool:
+    """Whether a log dir, and not only some of its partitions, was given."""
+    real = os.path.realpath(log_dir)
+    given = (os.path.realpath(path) for path in paths)
+    return any(real == each or real.startswith(each.rstrip(os.sep) + os.sep) for each in given)
+
+
 def _is_bad(row: Row) -> bool:
     if row["kind"] == "log_dir":
         return row["action"] in _FATAL
-    return row["kind"] == "partition" and bool(row["lost_bytes"] or row["error"])
+    return row["kind"] == "partition" and bool(
+        row["lost_bytes"] or row["error"] or row["promised_offset"] is not None
+    )
 
 
-def _show(done: Done, form: str) -> None:
-    if form == "json":
+# ------------------------------------------------------------------------------------ tables
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """How paths are shown: relative to what was given, unless several log dirs are read."""
+
+    root: str | None
+
+    @classmethod
+    def of(cls, found: Found, arguments: argparse.Namespace) -> _Shown:
+        is_one = len(arguments.paths) == 1 and len(found.log_dirs) <= 1
+        return cls(arguments.paths[0] if is_one else None)
+
+    def path(self, path: str) -> str:
+        if self.root is None:
+            return path
+        if os.path.realpath(path) == os.path.realpath(self.root):
+            return os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119
+        return self.text(path)
+
+    def text(self, text: str) -> str:
+        """Shorten the paths in a message."""
+        if self.root is None:
+            return text
+        for root in (os.path.abspath(self.root), self.root.rstrip(os.sep)):  # noqa: PTH100
+            text = re.sub(rf"(?<![^\s'(]){re.escape(root)}/+", "", text)
+        return text
+
+
+def _show(done: Done, shown: _Shown, arguments: argparse.Namespace) -> None:
+    if arguments.format == "json":
         for row in (*done.checkpoints, *done.rows):
             print(json_line(row))
         return
-    cells = [each for row in done.rows if (each := _cells(row)) is not None]
+    cells = [_cells(row, shown) for row in done.rows if _is_bad(row)]
     if cells:
-        for line in table(_COLUMNS, cells, right=("before", "after")):
+        for line in table(_COLUMNS, cells, right=_NUMBERS, wide=arguments.wide):
+            print(line)
+    if not arguments.files:
+        return
+    files = [each for row in done.rows if (each := _file_cells(row, shown)) is not None]
+    if cells and files:
+        print()
+    if files:
+        right = ("before", "after")
+        for line in table(_FILE_COLUMNS, files, right=right, wide=arguments.wide):
             print(line)
 
 
-def _cells(row: Row) -> list[Any] | None:
+def _cells(row: Row, shown: _Shown) -> list[Any]:
     if row["kind"] == "log_dir":
-        return [None, row["file"], row["action"], None, None, row["reason"]]
-    name = f"{row['topic']}-{row['partition']}"
+        outcome = "the broker does not start" if row["action"] == "stop" else "taken offline"
+        reason = row["reason"]
+        if outcome not in reason:
+            reason = f"{reason}; {outcome}"
+        return [shown.path(row["path"]), None, None, None, None, row["file"], shown.text(reason)]
+    name = shown.path(row["path"])
+    at = None
+    if row["lost_file"] is not None:
+        at = shown.path(row["lost_file"])
+        at = at if row["lost_position"] is None else f"{at}@{row['lost_position']}"
+    if row["lost_bytes"]:
+        numbers = [
+            row["lost_from_offset"],
+            row["lost_to_offset"],
+            _number(row["lost_records"]),
+            _number(row["lost_bytes"]),
+        ]
+    elif row["promised_offset"] is not None:
+        start = row["log_end_offset"] or 0
+        numbers = [start, row["promised_offset"] - 1, None, None]
+    else:
+        numbers = [None] * 4
+    return [name, *numbers, at, _reason(row, shown)]
+
+
+def _number(count: int | None) -> str | None:
+    return None if count is None else f"{count:,}"
+
+
+def _reason(row: Row, shown: _Shown) -> str:
+    reasons = []
+    if row["lost_reason"]:
+        reasons.append(shown.text(_without_place(row["lost_reason"], row)))
+    if row["promised_offset"] is not None:
+        what = _CHECKPOINT_NAMES[row["promised_by"]]
+        if row["log_end_offset"] is None:
+            reasons.append(
+                f"no directory here; the {what} checkpoint says {row['promised_offset']}"
+            )
+        else:
+            reasons.append(
+                f"the {what} checkpoint says {row['promised_offset']}, the log ends at"
+                f" {row['log_end_offset']}"
+            )
+    return "; ".join(reasons)
+
+
+def _without_place(reason: str, row: Row) -> str:
+    """Drop `path: ` and `path@position: `, which have columns."""
+    reason = reason.removeprefix(f"{row['path']}: ")
+    if row["lost_file"] is None:
+        return reason
+    return re.sub(rf"{re.escape(row['lost_file'])}@\d+: ", "", reason, count=1)
+
+
+def _file_cells(row: Row, shown: _Shown) -> list[Any] | None:
+    if row["kind"] == "log_dir":
+        name = shown.path(row["path"])
+        return [name, row["file"], row["action"], None, None, shown.text(row["reason"])]
+    name = shown.path(row["path"])
     if row["kind"] == "partition":
         if row["error"]:
-            return [name, None, "stop", None, None, row["error"]]
+            return [name, None, "stop", None, None, shown.text(row["error"])]
         return [name, None, row["fate"], None, None, row["note"]] if row["note"] else None
     action = row["action"]
     if row["renamed_to"] is not None:
         action = f"{action} to {row['renamed_to']}"
     sizes = [human_size(row["size_before"]), human_size(row["size_after"])]
-    return [name, row["file"], action, *sizes, row["reason"]]
+    return [name, row["file"], action, *sizes, shown.text(row["reason"])]
+
+
+# ----------------------------------------------------------------------------------- summary
 
 
 def _summary(done: Done) -> str:
     partitions = [row for row in done.rows if row["kind"] == "partition"]
-    lost = sum(row["lost_bytes"] for row in partitions)
-    cut = sum(row["lost_bytes"] > 0 for row in partitions)
-    stopped = sum(row["error"] is not None for row in partitions)
     read = sum(row["bytes_read"] for row in partitions)
     seconds = sum(row["estimated_seconds"] for row in partitions)
-    verb = "lost" if done.was_written else "would lose"
-    losses = f"{rewriting.counted(cut, 'partition')} {verb} {human_size(lost)}"
-    whole = f"{rewriting.counted(len(partitions), 'partition')}, no data lost"
-    parts = [losses if cut else whole if partitions else "nothing was recovered"]
-    if stopped:
-        parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
+    parts = _losses(partitions, was_written=done.was_written)
+    if not parts and partitions:
+        parts = [f"{rewriting.counted(len(partitions), 'partition')}, no data lost"]
+    elif not partitions:
+        parts = ["nothing was recovered"]
     given_up = {row["path"] for row in done.rows if row["kind"] == "log_dir" and _is_bad(row)}
     given_up |= {row["path"] for row in done.checkpoints}
     if given_up:
@@ -181,6 +327,38 @@ def _summary(done: Done) -> str:
         parts.append(f"{rewriting.counted(done.failures, 'place')} could not be looked at")
     parts.append(f"a broker reads {human_size(read)} of logs, about {seconds:.1f} s")
     return "; ".join(parts) + f"{done.where}\n"
+
+
+def _losses(partitions: Sequence[Row], *, was_written: bool) -> list[str]:
+    """Say how much is lost or missing, in as many clauses as there are kinds of it."""
+    parts = []
+    cut = [row for row in partitions if row["lost_bytes"]]
+    if cut:
+        verb = "lost" if was_written else "would lose"
+        size = human_size(sum(row["lost_bytes"] for row in cut))
+        records = [row["lost_records"] for row in cut]
+        counted = "an unknown number of records"
+        if None not in records:
+            counted = rewriting.counted(sum(records), "record")
+        parts.append(f"{rewriting.counted(len(cut), 'partition')} {verb} {size} ({counted})")
+    stopped = sum(row["error"] is not None for row in partitions)
+    if stopped:
+        parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
+    promised = [row for row in partitions if row["promised_offset"] is not None]
+    gone = sum(row["log_end_offset"] is None for row in promised)
+    short = len(promised) - gone
+    if short:
+        verb = "ends" if short == 1 else "end"
+        of = "its" if short == 1 else "their"
+        parts.append(
+            f"{rewriting.counted(short, 'partition')} {verb} before the offset in {of} checkpoints"
+        )
+    if gone:
+        verb = "has" if gone == 1 else "have"
+        parts.append(
+            f"{rewriting.counted(gone, 'partition')} of the checkpoints {verb} no directory"
+        )
+    return parts
 
 
 if __name__ == "__main__":

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jobs import options, rewriting
-from jobs.table import human_size, json_line, table
+from jobs.table import human_duration, human_size, json_line, table
+from pipelines.report.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from jobs.rewriting import Found, Row
     from pipelines.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
-Tell what one run of delete retention would do: by log start offset, then by size, then by time,
+Show what one run of delete retention would do: by log start offset, then by size, then by time,
 never beyond the high watermark. PATH is a log dir, several in one directory, or a partition
 directory. Without --output and --in-place nothing is written.
 """
 _EPILOG = """\
-example: what would go if a week were kept, judged at a given time
+example: what would be deleted if a week were kept, judged at a given time
   kafka-forensics retain /data --set retention.ms=604800000 --now 2026-11-16T12:00:00Z
 
-exit codes: 0 done (whether anything goes or not), 1 a checkpoint is malformed, 2 usage, 3 something
-could not be read or written. All fields: docs/jobs/retain.md
+exit codes: 0 done (whether anything is deleted or not), 1 a file is malformed, 2 usage, 3 something
+could not be read or written, or nothing is there. All fields: docs/jobs/retain.md
 """
 _COLUMNS = ("partition", "segment", "end", "size", "newest record", "verdict", "reason")
 
@@ -66,7 +69,7 @@ def _work(arguments: argparse.Namespace) -> int:
         verb="retain", function=retain_partition, changes_of=checkpoint_changes
     )
     done = retain.run(arguments, found)
-    _show([*done.checkpoints, *done.rows], arguments.format)
+    _show([*done.checkpoints, *done.rows], found, arguments)
     if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done))
     return done.exit_code
@@ -80,18 +83,24 @@ def _with_offsets(task: PartitionTask, arguments: argparse.Namespace) -> Partiti
     return task
 
 
-def _show(rows: Sequence[dict[str, Any]], form: str) -> None:
-    if form == "json":
+def _show(rows: Sequence[Row], found: Found, arguments: argparse.Namespace) -> None:
+    if arguments.format == "json":
         for row in rows:
             print(json_line(row))
         return
-    lines = [_cells(row) for row in rows if row["kind"] == "segment" or row.get("note")]
+    places = found.places
+    lines = [
+        places.cells(row["path"], _cells(row))
+        for row in rows
+        if row["kind"] == "segment" or row.get("note")
+    ]
     if lines:
-        for line in table(_COLUMNS, lines, right=("segment", "end", "size")):
+        header, right = places.header(_COLUMNS), ("segment", "end", "size")
+        for line in table(header, lines, right=right, wide=arguments.wide):
             print(line)
 
 
-def _cells(row: dict[str, Any]) -> list[object]:
+def _cells(row: Row) -> list[object]:
     name = f"{row['topic']}-{row['partition']}"
     if row["kind"] == "partition":
         return [name, None, None, None, None, None, row["note"]]
@@ -106,8 +115,28 @@ def _cells(row: dict[str, Any]) -> list[object]:
         human_size(row["size_in_bytes"]),
         newest,
         verdict,
-        row["reason"],
+        _reason(row["reason"]),
     ]
+
+
+_NUMBERS = re.compile(
+    r"retention\.(?P<limit>ms|bytes) (?P<set>\d+)|(?P<number>\d+) (?P<unit>ms|bytes)"
+)
+"""Milliseconds and bytes in the reasons of kafka_log/retention.py."""
+
+
+def _reason(text: str) -> str:
+    """Rewrite `94830400000 ms old, retention.ms 3600000` with times and sizes for people."""
+
+    def shown(match: re.Match[str]) -> str:
+        as_people_write = (
+            human_duration if (match["limit"] or match["unit"]) == "ms" else human_size
+        )
+        if match["limit"]:
+            return f"{match[0]} ({as_people_write(int(match['set']))})"
+        return str(as_people_write(int(match["number"])))
+
+    return _NUMBERS.sub(shown, text)
 
 
 def _summary(done: rewriting.Done) -> str:
@@ -118,11 +147,11 @@ def _summary(done: rewriting.Done) -> str:
     size = sum(row["deleted_bytes"] for row in partitions)
     kept = sum(row["kept_segments"] for row in partitions)
     kept_size = sum(row["kept_bytes"] for row in partitions)
-    verb = "went" if done.was_written else "would go"
+    verb = "deleted" if done.was_written else "would be deleted"
     return (
-        f"{rewriting.counted(segments, 'segment')} ({human_size(size)}) {verb},"
-        f" {kept} ({human_size(kept_size)}) stay,"
-        f" in {rewriting.counted(len(partitions), 'partition')}{done.where}\n"
+        f"{counted(segments, 'segment')} ({human_size(size)}) {verb},"
+        f" {kept} ({human_size(kept_size)}) kept,"
+        f" in {counted(len(partitions), 'partition')}{done.where}\n"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 import signal
@@ -14,14 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs import options
+from jobs.places import Places
+from jobs.running import warn_running
 from jobs.table import cell
+from pipelines.report.text import counted as counted  # noqa: PLC0414  # for verbs
+from pipelines.report.text import human_duration
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafka_log.evidence.cluster_metadata import ClusterMetadata
-    from kafka_log.evidence.inventory import Inventory, LogDir
+    from kafka_log.evidence.inventory import Inventory, LogDir, Problem
     from kafka_log.settings import Settings
     from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
 
@@ -36,6 +41,12 @@ class Done:
     rows: list[Row] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
     """Paths that could not be looked at; a partition and its own files are one."""
+    malformed: frozenset[str] = frozenset()
+    """Paths that are not as they should be; stderr has a line of each."""
+    damaged: set[str] = field(default_factory=set)
+    """Partitions without rows, because of a file that is malformed."""
+    is_dry: bool = True
+    """Whether nothing was to be written."""
     was_written: bool = False
     where: str = ""
     """For the summary's end: where it was written."""
@@ -50,8 +61,10 @@ class Done:
         """Nothing yet. Where something is to be written, a bad checkpoint ends it, and is told."""
         done = cls(
             unreadable=set(found.unreadable),
+            malformed=found.malformed,
             checkpoints=list(found.checkpoints),
-            _told=set(found.unreadable),
+            is_dry=is_dry,
+            _told={*found.unreadable, *found.malformed},
         )
         for row in found.checkpoints if is_dry else ():
             tell(
@@ -69,9 +82,16 @@ class Done:
         tell(line)
         return True
 
-    def fail(self, partition: str) -> None:
-        """A partition of which nothing is told: whatever of it could not be read, it is one."""
+    def fail(self, partition: str, message: str, *, is_damage: bool = False) -> None:
+        """Count a partition without rows, once, whatever of it could not be read.
+
+        One that has none because of a malformed file is damaged, not unreadable.
+        """
         below = f"{partition}{os.sep}"
+        bad = [each for each in self.malformed if each.startswith(below)]
+        if is_damage or (bad and message.startswith((*bad, f"{partition}: "))):
+            self.damaged.add(partition)
+            return
         self.unreadable = {each for each in self.unreadable if not each.startswith(below)}
         self.unreadable.add(partition)
 
@@ -81,7 +101,7 @@ class Done:
 
     def ensure_whole(self, output: str | None) -> None:
         """Refuse to end with an output in which something is missing."""
-        if self.failures and output is not None:
+        if (self.failures or self.damaged) and output is not None:
             from kafka_log.disk.output import OutputError
 
             raise OutputError(f"{output}: not written, for it would not be whole")
@@ -97,9 +117,11 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        if self.failures or self.error:
+        """Damage is a finding; that a partition was to be written, and was not, is more."""
+        if self.failures or self.error or (self.damaged and not self.is_dry):
             return options.COULD_NOT_RUN
-        return options.FINDINGS if self.findings else options.CLEAN
+        is_damaged = self.findings or self.malformed or self.damaged
+        return options.FINDINGS if is_damaged else options.CLEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +140,7 @@ class Rewriting:
         """All partitions that are meant, and the results where they belong."""
         from kafka_format.errors import FormatError
         from kafka_log.errors import LogError
-        from pipelines.partition_tasks import destination, is_full_disk
+        from pipelines.partition_tasks import FULL_OUTPUT, destination, is_full_disk
 
         mode = options.mode(arguments)
         if mode is options.Mode.IN_PLACE and arguments.engine == "spark":
@@ -141,7 +163,11 @@ class Rewriting:
         except (FormatError, LogError, OSError) as error:
             done.error = text_of(error)
             if is_full_disk(error) and arguments.output is not None:
-                done.error = f"{arguments.output}: {done.error} where the copy is written"
+                done.error = (
+                    f"{arguments.output}: {os.strerror(errno.ENOSPC)} {FULL_OUTPUT};"
+                    " nothing was written"
+                )
+                done.rows.clear()  # what they say is not so
             if not done.tell(done.error):
                 tell("nothing was written")
             return done
@@ -180,7 +206,8 @@ class Rewriting:
             included.setdefault(task.log_dir, set()).add((task.topic, task.partition))
             for kind, rows in self.changes_of(task, rows_of[task.path]).items():
                 changes.setdefault(task.log_dir, {}).setdefault(kind, {}).update(rows)
-        place.finish(log_dirs, changes, included)
+        is_whole = all(task.path in rows_of for task in tasks)
+        place.finish(log_dirs, changes, included, keeps_marker=is_whole)
 
 
 def answers(
@@ -197,9 +224,12 @@ def answers(
 
     `scratch` is a directory that workers see, for how far they are; by default that of the tasks.
     """
+    from kafka_format.columnar.compilation import warn_if_slow
     from pipelines.engine import EngineError, Failure, run
+    from pipelines.partition_tasks import FULL_OUTPUT
     from pipelines.progress import progress_bar
 
+    warn_if_slow(sum(task.size_in_bytes for task in tasks))
     try:
         for row in run(
             tasks,
@@ -212,8 +242,10 @@ def answers(
             progress_in=scratch or next((task.scratch for task in tasks[:1]), None),
         ):
             if isinstance(row, Failure):
-                done.fail(row.task.path)
+                if getattr(arguments, "output", None) and row.message.endswith(FULL_OUTPUT):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # so it is for all
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
+                done.fail(row.task.path, f"{place}{row.message}", is_damage=row.is_damage)
                 if done.tell(f"{place}{row.message}"):
                     sys.stderr.write(row.details)
             else:
@@ -230,11 +262,17 @@ class Found:
     log_dirs: list[LogDir]
     """Those of the tasks."""
     unreadable: frozenset[str]
-    """What could not be looked at, all that was given if that is nothing; stderr tells why."""
+    """What could not be looked at, or has nothing to look at; stderr says why."""
+    malformed: frozenset[str]
+    """What is not as it should be; stderr says why."""
     checkpoints: tuple[Row, ...]
     """Findings: malformed checkpoints of these log dirs. Not told yet: see Done."""
     settings: Settings
+    places: Places
+    """For tables: the log dir of each row, where there are several."""
     metadata: ClusterMetadata | None = None
+    inventory: Inventory | None = None
+    """Everything that was found, whether it is meant or not."""
 
     def of_one(self, *offsets: object) -> None:
         """Refuse an offset, if one was given, that cannot be of all partitions."""
@@ -258,6 +296,8 @@ def find(arguments: argparse.Namespace) -> Found:
         if Path(path).is_file():
             raise options.UsageError(f"{path}: found a file, expected a log dir or a partition")
     inventory = scan(arguments.paths)
+    warn_running(each.path for each in inventory.log_dirs)
+    tell_links(arguments, inventory)
     try:
         settings = read_settings(
             metadata=inventory.metadata,
@@ -278,21 +318,107 @@ def find(arguments: argparse.Namespace) -> Found:
     used = {task.log_dir for task in tasks}
     log_dirs = [each for each in inventory.log_dirs if each.path in used]
     checkpoints = tuple(_bad_checkpoints(log_dirs))
-    told_later = {row["file"] for row in checkpoints}
-    problems = [each for each in inventory.all_problems() if each.path not in told_later]
+    reported_later = {row["file"] for row in checkpoints}
+    selection = options.Selection.of(arguments)
+    problems = [
+        each for each in problems_of(inventory, selection) if each.path not in reported_later
+    ]
     for problem in problems:
         tell(f"{problem.path}: {problem.message}")
     unreadable = {each.path for each in problems if each.trouble is Trouble.UNREADABLE}
-    if not tasks and not unreadable.issuperset(arguments.paths):
-        tell(nothing_meant(arguments, inventory))
+    elsewhere = {
+        problem.path
+        for log_dir in inventory.log_dirs
+        if log_dir.path not in used
+        for problem in log_dir.problems
+    }
+    malformed = {each.path for each in problems if each.trouble is Trouble.MALFORMED} - elsewhere
+    unreadable |= tell_missing(arguments, inventory)
     return Found(
         tasks=tasks,
         log_dirs=log_dirs,
-        unreadable=frozenset(unreadable if unreadable or tasks else arguments.paths),
+        unreadable=frozenset(unreadable),
+        malformed=frozenset(malformed),
         checkpoints=checkpoints,
         settings=settings,
+        places=Places.of(arguments.paths, {task.path: task.log_dir for task in tasks}),
         metadata=inventory.metadata,
+        inventory=inventory,
     )
+
+
+def problems_of(inventory: Inventory, selection: options.Selection) -> Iterator[Problem]:
+    """Yield the problems of paths and log dirs, and of the partitions that are selected."""
+    others = {
+        each.path
+        for _, each in inventory.partitions()
+        if not selection.includes(each.topic, each.partition)
+    }
+    yield from (each for each in inventory.problems if each.path not in others)
+    for log_dir in inventory.log_dirs:
+        yield from log_dir.problems
+        for partition in log_dir.partitions:
+            if partition.path not in others:
+                yield from partition.problems
+
+
+def tell_missing(
+    arguments: argparse.Namespace, inventory: Inventory, *, log_dirs_count: bool = False
+) -> set[str]:
+    """Say which paths have nothing to look at, and why; return them.
+
+    With `log_dirs_count` a log dir without partitions is something to look at.
+    """
+    blamed = {problem.path for problem in inventory.problems}
+    directories = _directories_of_kafkas(inventory)
+    paths = [path for path in dict.fromkeys(arguments.paths) if path not in blamed]
+    others = {
+        path for path in paths if os.path.realpath(path) in directories or _is_file_of_kafkas(path)
+    }
+    empty = set(paths) - others
+    for path in paths:
+        if path in empty:
+            tell(f"{path}: nothing of Kafka's here")
+    selection = options.Selection.of(arguments)
+    if not others or (log_dirs_count and selection.is_everything):
+        return empty
+    partitions = [each for _, each in inventory.partitions() if each.partition is not None]
+    if not partitions:
+        for path in sorted(others):
+            tell(f"{path}: no partition here")
+    elif not any(selection.includes(each.topic, each.partition) for each in partitions):
+        tell(
+            f"no partition matches {selection.text} ({counted(len(partitions), 'partition')} found)"
+        )
+    else:
+        return empty
+    return empty | others
+
+
+def _is_file_of_kafkas(path: str) -> bool:
+    from kafka_log.names import FileKind, parse_file_name
+
+    is_known = parse_file_name(Path(path).name).kind is not FileKind.UNKNOWN
+    return is_known and Path(path).is_file()
+
+
+def _directories_of_kafkas(inventory: Inventory) -> set[str]:
+    """Return the real paths of log dirs and partitions, and of all directories above them."""
+    from kafka_log.names import FileKind
+
+    found = []
+    for log_dir in inventory.log_dirs:
+        partitions = [
+            each.path
+            for each in log_dir.partitions
+            if each.partition is not None
+            or any(file.name.kind is not FileKind.UNKNOWN for file in each.files)
+        ]
+        found += partitions
+        if partitions or log_dir.files or log_dir.is_clean is not None:
+            found.append(log_dir.path)
+    real = {os.path.realpath(each) for each in found}
+    return real | {str(parent) for each in real for parent in Path(each).parents}
 
 
 def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
@@ -323,14 +449,11 @@ def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
                 }
 
 
-def nothing_meant(arguments: argparse.Namespace, inventory: Inventory) -> str:
-    """Why there is nothing to do: nothing there, or nothing meant."""
-    count = sum(1 for _ in inventory.partitions())
-    chosen = [f"--topic {glob}" for glob in arguments.topics]
-    chosen += [f"--partition {number}" for number in arguments.partitions]
-    if not count or not chosen:
-        return f"no partition found in {', '.join(arguments.paths)}"
-    return f"no partition of the {count} here is meant by {' '.join(chosen)}"
+def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
+    """With --follow-links, say where it went."""
+    if arguments.follow_links and not arguments.quiet:
+        for path, target in inventory.followed.items():
+            tell(f"{path} -> {target}: a link, followed")
 
 
 def tell(text: str) -> None:
@@ -374,6 +497,12 @@ def text_of(error: Exception) -> str:
     return os_error_text(error) if isinstance(error, OSError) else str(error)
 
 
+def time_and_age(timestamp_ms: int, now_ms: int) -> str:
+    """For people: `2023-11-14T22:13:20.000Z, 2 d 4 h ago`."""
+    time, age = str(iso_time(timestamp_ms)), now_ms - timestamp_ms
+    return f"{time}, {human_duration(age)} ago" if timestamp_ms >= 0 and age >= 0 else time
+
+
 def iso_time(timestamp_ms: int | None) -> str | None:
     """For people; times that no calendar has stay numbers."""
     if timestamp_ms is None:
@@ -383,7 +512,3 @@ def iso_time(timestamp_ms: int | None) -> str | None:
     except OverflowError:
         return str(timestamp_ms)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -18,12 +18,13 @@ from collections.abc import Iterator
 from enum import IntEnum
 from itertools import chain
 
+from kafka_format.access import access
 from kafka_format.codecs.gzip_stream import compress_gzip, iter_gzip
 from kafka_format.codecs.lz4_frame import compress_lz4, iter_lz4
 from kafka_format.codecs.refusal import TooLargeError
 from kafka_format.codecs.snappy_stream import compress_snappy, iter_snappy
 from kafka_format.codecs.zstd_frame import compress_zstd, iter_zstd
-from kafka_format.errors import MEMORY, CorruptError, Location, UnsupportedError
+from kafka_format.errors import MEMORY, Location, OverLimitError, UnsupportedError
 from kafka_format.primitives import Buffer
 
 
@@ -43,19 +44,14 @@ class Codec(IntEnum):
 CODEC_MASK = 0x07
 _LARGEST_CODEC = max(Codec)
 
-_SMALLEST_LIMIT = 256 * 1024 * 1024
-_LIMIT_RATIO = 16
-_LARGEST_LIMIT = 2**31 - 1
 
+def default_limit() -> int:
+    """How many bytes a blob may grow to when the caller names no limit.
 
-def default_limit(compressed_size: int) -> int:
-    """How far a blob may grow when the caller names no limit.
-
-    256 MiB is 256 times the largest batch a broker takes by default (message.max.bytes); a larger
-    blob, from a broker configured so, may grow sixteenfold. Kafka counts the uncompressed bytes of
-    a batch in an int, so nothing it wrote is beyond 2 GiB.
+    256 MiB unless `Access` says otherwise: 256 times the largest batch that a broker takes by
+    default (message.max.bytes).
     """
-    return min(max(_SMALLEST_LIMIT, _LIMIT_RATIO * compressed_size), _LARGEST_LIMIT)
+    return access().max_decompressed_bytes
 
 
 def codec_of(attributes: int, *, path: str = MEMORY, position: int = 0) -> Codec:
@@ -90,14 +86,14 @@ def compress(codec: Codec, data: Buffer, *, magic: int = 2, level: int | None = 
 def decompress(codec: Codec, data: Buffer, *, magic: int = 2, limit: int | None = None) -> bytes:
     """What Kafka would read from `data`, or a FormatError; never more than `limit` bytes."""
     if limit is None:
-        limit = default_limit(len(data))
+        limit = default_limit()
     try:
         return _join(_iter_chunks(codec, memoryview(data), magic, limit), limit)
     except TooLargeError as error:
-        raise CorruptError(
+        raise OverLimitError(
             Location(MEMORY, error.position),
-            f"compressed bytes that grow beyond {limit}",
-            f"at most {limit} bytes of records, the limit of this reader",
+            f"compressed records of more than {limit} bytes, not decoded",
+            f"at most {limit} bytes (--max-decompressed-bytes)",
         ) from None
 
 

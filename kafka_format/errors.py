@@ -3,9 +3,11 @@
     FormatError                 any of the below; also a ValueError
     ├── TruncatedError          the bytes end before the value does
     ├── CorruptError            the bytes cannot be what they say they are
+    │   ├── UnfitFileError      no regular file, or larger than Kafka writes: it was not read
     │   ├── CrcMismatchError    stored and computed checksum differ
     │   └── MalformedRecordError  a record, or a length inside one, contradicts its surroundings
     └── UnsupportedError        well-formed so far, but of a version or codec unknown here
+        └── OverLimitError      legal, but larger than `Access.max_decompressed_bytes`
 
 Every message is a coordinate: where, what was found, what was expected.
 """
@@ -51,6 +53,10 @@ class CorruptError(FormatError):
     """The bytes cannot be what they say they are."""
 
 
+class UnfitFileError(CorruptError):
+    """Something that cannot be a file of Kafka's, whatever is in it."""
+
+
 class CrcMismatchError(CorruptError):
     """Stored and computed checksum differ."""
 
@@ -61,3 +67,7 @@ class MalformedRecordError(CorruptError):
 
 class UnsupportedError(FormatError):
     """Well-formed as far as it goes, but of a version or codec unknown here."""
+
+
+class OverLimitError(UnsupportedError):
+    """Legal in Kafka, but more bytes than the reader was told to decode at once."""

@@ -12,6 +12,7 @@ Mirrors ProducerStateManager.readSnapshot, which throws the file away where we r
 the last entry are read by nobody but do count for the checksum; they are kept as `trailing`.
 """
 
+import io
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_format.access import open_evidence
 from kafka_format.checksum import crc32c
 from kafka_format.errors import (
     MEMORY,
@@ -39,6 +41,7 @@ _HEADER = struct.Struct(
     "I"  # crc: CRC-32C of all that follows
     "i"  # count: of entries
 )
+HEADER_SIZE = _HEADER.size
 _CRC_POSITION = 2
 _COUNT_POSITION = 6
 _COUNT = struct.Struct(">i")
@@ -111,6 +114,11 @@ def decode_producer_snapshot(
     return ProducerSnapshotFile(entries, trailing, stored_crc)
 
 
+def require_header(head: Buffer, size: int, path: str) -> None:
+    """Raise a FormatError if a file of `size` bytes that begins like this cannot be a snapshot."""
+    _decode_header(head, size, path)
+
+
 def _decode_header(head: Buffer, size: int, path: str) -> tuple[int, int]:
     """The stored checksum and the count of entries, for which `size` bytes have room."""
     if len(head) < _HEADER.size:
@@ -159,8 +167,8 @@ def read_producer_snapshot(
 def iter_read_producer_snapshot(path: str | os.PathLike[str]) -> Iterator[ProducerSnapshotEntry]:
     """The entries of a file, some in memory at a time; before the first, all of it is checked."""
     name = os.fspath(path)
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
+    with open_evidence(path) as raw, io.BufferedReader(raw) as file:
+        size = raw.size
         stored_crc, count = _decode_header(file.read(_HEADER.size), size, name)
         file.seek(_COUNT_POSITION)
         computed_crc = 0

@@ -15,6 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+from kafka_format.access import access, kind_of
 from kafka_log.names import (
     DirectoryKind,
     DirectoryName,
@@ -41,17 +42,21 @@ _KIND_ORDER = {
 _STATE_ORDER = {state: place for place, state in enumerate(FileState)}
 
 
+NOT_FOLLOWED = "a link out of the given paths, not followed (--follow-links follows it)"
+
+
 class EntryKind(Enum):
     FILE = "file"
     DIRECTORY = "directory"
     DANGLING = "a link to nothing"
+    LINK = "a link that leads out of the given paths"
     OTHER = "neither a file nor a directory"
     VANISHED = "vanished while it was listed"
     UNREADABLE = "not to be looked at"
 
 
 class Entry(NamedTuple):
-    """What stands in a directory; links are followed."""
+    """What stands in a directory; links are followed as far as they may be (access.Access)."""
 
     path: str
     name: str
@@ -61,6 +66,8 @@ class Entry(NamedTuple):
     identity: tuple[int, int] = (0, 0)
     """Device and inode: the same for every way that leads there."""
     problem: str = ""
+    target: str = ""
+    """Where it leads, if it is a link."""
 
 
 class Listing(NamedTuple):
@@ -92,14 +99,21 @@ def entry_of(path: str) -> Entry:
 
 def _entry(directory: str, scanned: os.DirEntry[str]) -> Entry:
     path = os.path.join(directory, scanned.name)  # noqa: PTH118  # keeps a leading `./`
+    target = ""
     try:
-        return _entry_of_status(path, scanned.name, scanned.stat())
+        if scanned.is_symlink():
+            target = os.readlink(path)  # noqa: PTH115
+            if not access().allows(path):
+                problem = f"{scanned.name} -> {target}: {NOT_FOLLOWED}"
+                return Entry(path, scanned.name, EntryKind.LINK, problem=problem, target=target)
+        return _entry_of_status(path, scanned.name, scanned.stat())._replace(target=target)
     except FileNotFoundError:
-        kind = EntryKind.DANGLING if Path(path).is_symlink() else EntryKind.VANISHED
-        return Entry(path, scanned.name, kind, problem=kind.value)
+        kind = EntryKind.DANGLING if target else EntryKind.VANISHED
+        problem = f"{scanned.name} -> {target}: {kind.value}" if target else kind.value
+        return Entry(path, scanned.name, kind, problem=problem, target=target)
     except OSError as error:
         said = error.strerror or str(error)
-        return Entry(path, scanned.name, EntryKind.UNREADABLE, problem=said)
+        return Entry(path, scanned.name, EntryKind.UNREADABLE, problem=said, target=target)
 
 
 def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
@@ -114,7 +128,9 @@ def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
         size=status.st_size,
         modified_ms=status.st_mtime_ns // 1_000_000,
         identity=(status.st_dev, status.st_ino),
-        problem=kind.value if kind is EntryKind.OTHER else "",
+        problem=f"found {kind_of(status)}, expected a regular file"
+        if kind is EntryKind.OTHER
+        else "",
     )
 
 
@@ -139,19 +155,34 @@ def _raise(path: str, problem: str) -> None:
     raise OSError(f"{path}: {problem}")
 
 
+def _pass_over(path: str, target: str) -> None:
+    """Nothing: the caller does not care about links."""
+
+
 def find_files(
-    path: str | os.PathLike[str], on_problem: Callable[[str, str], None] = _raise
+    path: str | os.PathLike[str],
+    on_problem: Callable[[str, str], None] = _raise,
+    on_link: Callable[[str, str], None] = _pass_over,
 ) -> Iterator[FoundFile]:
     """A file itself, or every file of a directory and of those inside.
 
-    Raises OSError if `path` is not there. `on_problem` is told what inside cannot be looked at, a
-    path and why, and then the rest follows.
+    Raises OSError if `path` is not there. `on_problem` is called with what cannot be looked at, a
+    path and why; `on_link` with a link that is followed, and where it leads. The rest follows. What
+    stands under a name of Kafka's files counts as a file, whatever it is: opening it says so.
     """
     text = os.fspath(path)
     if not Path(text).is_dir():
         yield found_file(text)
         return
-    yield from _walk(entry_of(text), set(), on_problem)
+    waiting, seen = [entry_of(text)], set[tuple[int, int]]()
+    while waiting:
+        directory = waiting.pop()
+        if directory.identity in seen:  # a link back to where we came from
+            continue
+        seen.add(directory.identity)
+        files, directories = _sorted_entries(directory.path, on_problem, on_link)
+        yield from files
+        waiting += reversed(directories)
 
 
 def found_file(path: str) -> FoundFile:
@@ -160,28 +191,32 @@ def found_file(path: str) -> FoundFile:
     return FoundFile(path, parse_file_name(Path(path).name), directory, status.st_size)
 
 
-def _walk(
-    directory: Entry, seen: set[tuple[int, int]], on_problem: Callable[[str, str], None]
-) -> Iterator[FoundFile]:
-    if directory.identity in seen:  # a link back to where we came from
-        return
-    seen.add(directory.identity)
-    listing = list_directory(directory.path)
+def _sorted_entries(
+    path: str, on_problem: Callable[[str, str], None], on_link: Callable[[str, str], None]
+) -> tuple[list[FoundFile], list[Entry]]:
+    listing = list_directory(path)
     if listing.problem is not None:
-        on_problem(directory.path, listing.problem)
-    name = parse_directory_name(Path(directory.path).absolute().name)
+        on_problem(path, listing.problem)
+    name = parse_directory_name(Path(path).absolute().name)
     files: list[FoundFile] = []
     directories: list[Entry] = []
     for entry in listing.entries:
-        if entry.kind is EntryKind.DIRECTORY:
-            directories.append(entry)
-        elif entry.kind in (EntryKind.FILE, EntryKind.OTHER):
-            files.append(FoundFile(entry.path, parse_file_name(entry.name), name, entry.size))
-        else:
+        is_there = entry.kind in (EntryKind.FILE, EntryKind.OTHER, EntryKind.DIRECTORY)
+        if not is_there:
             on_problem(entry.path, entry.problem)
-    yield from sorted(files, key=_file_order)
-    for each in sorted(directories, key=_directory_order):
-        yield from _walk(each, seen, on_problem)
+            continue
+        if entry.target:
+            on_link(entry.path, entry.target)
+        if entry.kind is EntryKind.DIRECTORY and not is_named_as_file(entry.name):
+            directories.append(entry)
+        else:
+            files.append(FoundFile(entry.path, parse_file_name(entry.name), name, entry.size))
+    return sorted(files, key=_file_order), sorted(directories, key=_directory_order)
+
+
+def is_named_as_file(name: str) -> bool:
+    """Whether this is the name of a file of Kafka's, whatever stands there."""
+    return parse_file_name(name).kind is not FileKind.UNKNOWN
 
 
 def _file_order(file: FoundFile) -> tuple[int, int, int, int, str]:

@@ -27,6 +27,14 @@ class LogLoadError(LogError):
     """Kafka would not load this directory: the broker takes the log dir offline, or stops."""
 
 
+class TieredStorageError(LogError):
+    """A rule that depends on remote storage, of which a log directory does not tell."""
+
+
+class DamagedLogError(LogError):
+    """Damage where the work at hand needs a sound log."""
+
+
 class ApiError(LogError):
     """What a broker would answer a client; `code` is its number in the protocol."""
 

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from kafka_log.file_records import TimestampAndOffset
     from kafka_log.leader_epochs import EpochEndOffset
     from kafka_log.loading.journal import Journal
+    from kafka_log.log_removal import OnDelete
     from kafka_log.segment import LogSegment
 
 _CURRENT_MAGIC = 2
@@ -474,9 +475,9 @@ class PartitionLog:
         """Nothing is left; the next record gets `new_offset`."""
         log_removal.truncate_fully_and_start_at(self, new_offset, log_start_offset=log_start_offset)
 
-    def delete_old_segments(self) -> int:
-        """What retention lets go: renamed now, unlinked later. How many segments."""
-        return log_removal.delete_old_segments(self)
+    def delete_old_segments(self, on_delete: OnDelete | None = None) -> int:
+        """Delete what retention lets go (renamed now, unlinked later); return how many segments."""
+        return log_removal.delete_old_segments(self, on_delete)
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """What a cleaner wrote (`.cleaned`) in the place of what it read."""

@@ -18,10 +18,13 @@ from kafka_log.segment_files import delete_producer_snapshots
 from kafka_log.segment_files import replace_segments as replace_segment_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kafka_log.log import PartitionLog
+    from kafka_log.retention import Breach
     from kafka_log.segment import LogSegment
+
+    OnDelete = Callable[[Breach, Sequence[LogSegment]], None]
 
 
 def truncate_to(log: PartitionLog, target_offset: int) -> bool:
@@ -73,8 +76,11 @@ def _rebuild_producer_state(log: PartitionLog, last_offset: int) -> None:
     )
 
 
-def delete_old_segments(log: PartitionLog) -> int:
-    """By one rule after the other; how many segments."""
+def delete_old_segments(log: PartitionLog, on_delete: OnDelete | None = None) -> int:
+    """Delete by one rule after the other; return how many segments.
+
+    `on_delete` is called with a rule and the segments that it deletes, before they are deleted.
+    """
     deleted = 0
     for breach in breaches(log.config):
         position = LogPosition(log.log_start_offset, log.high_watermark, log.log_end_offset)
@@ -85,6 +91,8 @@ def delete_old_segments(log: PartitionLog) -> int:
             now_ms=log.clock(),
             position=position,
         )
+        if chosen and on_delete is not None:
+            on_delete(breach, chosen)
         deleted += _delete_segments(log, chosen)
     return deleted
 

@@ -14,6 +14,7 @@ tells it. For a single partition: plan_partition and recover_in_place.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from kafka_format.checkpoint_file import (
 from kafka_format.errors import FormatError
 from kafka_log.clock import Clock, system_clock
 from kafka_log.config import LogConfig
+from kafka_log.directory import EntryKind, list_directory
 from kafka_log.loading.partition_recovery import (
     BYTES_PER_SECOND,
     LoadedPartition,
@@ -301,18 +303,24 @@ def _checkpoint(path: str, kind: FileKind, rows: list[LogDirRow]) -> Mapping[tup
     except FileNotFoundError:
         rows.append(LogDirRow(kind.value, "read", "missing: 0 for every partition"))
         return {}
-    except (FormatError, OSError) as error:
+    except FormatError as error:
         why = f"{error}; 0 for every partition, and then the log dir is taken offline"
         rows.append(LogDirRow(kind.value, "offline", why))
+        return {}
+    except OSError as error:  # a link that is not followed, no permission: Kafka may read it
+        why = f"not read: {error.strerror or error}; taken as 0 for every partition"
+        rows.append(LogDirRow(kind.value, "read", why))
         return {}
     return checkpoint.offsets()
 
 
 def _directories(path: str, rows: list[LogDirRow]) -> list[DirectoryName]:
     found = []
-    with os.scandir(path) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir())
-    for text in names:
+    listing = list_directory(path)
+    if listing.problem is not None:
+        Path(path).stat()  # says it best where there is none
+        raise OSError(errno.EIO, listing.problem, path)
+    for text in (each.name for each in listing.entries if each.kind is EntryKind.DIRECTORY):
         name = parse_directory_name(text)
         if name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE:
             rows.append(LogDirRow(text, "ignore", "the index cache of tiered storage"))

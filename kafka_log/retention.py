@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from kafka_log.errors import LogError
+from kafka_log.errors import TieredStorageError
 
 if TYPE_CHECKING:
     from kafka_log.config import LogConfig
@@ -71,7 +71,7 @@ _Rule = Callable[[AnySegment, AnySegment | None], tuple[bool, str]]
 def ensure_local(config: LogConfig) -> None:
     """Refuse a topic in tiered storage: what may go depends on what was copied elsewhere."""
     if config.remote_storage_enable:
-        raise LogError(
+        raise TieredStorageError(
             "remote.storage.enable=true: which segments may go depends on what was copied to"
             " remote storage, and no log directory tells that"
         )

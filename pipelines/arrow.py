@@ -21,7 +21,9 @@ from kafka_format.columnar.window import readonly
 from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
-from pipelines.schema import arrow_schema
+from kafka_format.shown_text import name_base64, name_text
+from kafka_log.checks.logs import row_sizes
+from pipelines.schema import CORRUPT_RECORD, arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +40,7 @@ LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 ENOUGH_ROWS = 10_000
 """Of an Arrow batch: below, what a batch costs by itself shows."""
 ENOUGH_BYTES = 8 * 1024 * 1024
+"""A larger row is an Arrow batch of its own: Spark holds each in memory several times."""
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 _MOST_MS = (2**63 - 1) // 1000
@@ -143,6 +146,24 @@ def is_flagged(batches: BatchColumns, flag: int) -> Bools:
 
 
 # ---------------------------------------------------------------------------- records
+
+
+def some_at_a_time(
+    columns: RecordColumns, rows: npt.NDArray[np.intp] | slice
+) -> Iterator[npt.NDArray[np.intp] | slice]:
+    """Rows in runs of at most ENOUGH_BYTES, or of one row that is larger by itself."""
+    if columns.data.nbytes <= ENOUGH_BYTES:
+        yield rows
+        return
+    wanted = np.arange(len(columns))[rows]
+    ends = np.cumsum(row_sizes(columns)[wanted])
+    first = 0
+    while first < len(wanted):
+        before = ends[first - 1] if first else 0
+        fit = int(np.searchsorted(ends, before + ENOUGH_BYTES, side="right"))
+        last = max(fit, first + 1)
+        yield wanted[first:last]
+        first = last
 
 
 class RecordRows:
@@ -272,6 +293,10 @@ class RecordRows:
     def magic(self) -> pa.Array:
         return self.of_batch(self._columns.batches.magic, pa.int16())
 
+    def corrupt_record(self) -> pa.Array:
+        """Of records that are not."""
+        return constant(None, pa.string(), len(self._batch))
+
 
 _RECORD_COLUMNS: dict[str, Callable[[RecordRows], pa.Array]] = {
     "key": RecordRows.key,
@@ -291,6 +316,7 @@ _RECORD_COLUMNS: dict[str, Callable[[RecordRows], pa.Array]] = {
     "batch_base_offset": RecordRows.batch_base_offset,
     "position": RecordRows.position,
     "magic": RecordRows.magic,
+    CORRUPT_RECORD: RecordRows.corrupt_record,
 }
 
 
@@ -402,10 +428,22 @@ def rows_to_arrow(
     schema = arrow_schema(table, names)
     listed = list(rows)
     arrays = [
-        pa.array([row.get(field.name) for row in listed], _loose(field.type)).cast(field.type)
+        pa.array([_shown(row.get(field.name)) for row in listed], _loose(field.type)).cast(
+            field.type
+        )
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def place_columns(place: Mapping[str, Any]) -> dict[str, Any]:
+    """Names as UTF-8 can hold them, and the bytes of a path that is none."""
+    shown = {name: _shown(value) for name, value in place.items()}
+    return shown | {"path_base64": name_base64(place["path"])}
+
+
+def _shown(value: Any) -> Any:
+    return name_text(value) if isinstance(value, str) else value
 
 
 def _loose(kind: pa.DataType) -> pa.DataType:
@@ -418,6 +456,9 @@ def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
+        if waiting and size + batch.nbytes > ENOUGH_BYTES:
+            yield pa.concat_batches(waiting)
+            waiting, rows, size = [], 0, 0
         waiting.append(batch)
         rows += batch.num_rows
         size += batch.nbytes

@@ -23,10 +23,11 @@ from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.scratch_files import ScratchFiles
 from kafka_log.disk.watched_files import WatchedDiskFiles
-from kafka_log.errors import LogError
+from kafka_log.errors import DamagedLogError, LogError
 from kafka_log.loading.journal import Journal
 from kafka_log.loading.left_overs import settle_left_overs
 from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
+from kafka_log.loading.rebuilt_files import write_rebuilt
 from kafka_log.names import (
     DirectoryKind,
     FileKind,
@@ -37,13 +38,13 @@ from kafka_log.names import (
 from kafka_log.resync import find_batch
 from pipelines.partition_tasks import END, is_full_disk
 from pipelines.progress import Progress
-from pipelines.recovery import lost_bytes
+from pipelines.recovery import losses_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kafka_log.cleaner.cleaner import Cleaner
-    from kafka_log.cleaner.manager import Compaction, Outlook, Round
+    from kafka_log.cleaner.manager import Compaction, Deletion, Outlook, Round
     from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.report import Removals
     from kafka_log.cleaner.witness import Witness
@@ -120,7 +121,7 @@ class CompactPartition:
     def dry_run(self, task: PartitionTask) -> Iterator[ScratchFiles]:
         """Files to work on of which nothing stays."""
         clock = FixedClock(task.now_ms)
-        is_read_again = self.passes != 1
+        is_read_again = self.passes != 1 or _may_be_retained(task)
         if not is_read_again and not self.skip_damaged:
             yield ScratchFiles(task.path, clock)
             return
@@ -144,6 +145,8 @@ class CompactPartition:
         self._ensure_sound_as_it_lies(task, is_deep=True)
         self._rehearse(task)
         files = WatchedDiskFiles(task.path)
+        task.unmark_clean()
+        self._write_rebuilt(task, files)
         try:
             rows = self._rows(task, files, was_checked=True)
         except BaseException:
@@ -158,7 +161,14 @@ class CompactPartition:
         """A round on a view: what would end it, such as a lying offset, touches nothing then."""
         view = ScratchFiles(task.path, FixedClock(task.now_ms))
         with opened_log(task, view) as loading:
-            replace(self, passes=1).compact(task, loading.log)
+            replace(self, passes=1).compact(task, loading.log, counts_deleted=False)
+
+    def _write_rebuilt(self, task: PartitionTask, files: WatchedDiskFiles) -> None:
+        """Write what a load rebuilds before the load itself: a kill then loses no leader epoch."""
+        view = ScratchFiles(task.path, FixedClock(task.now_ms))
+        with opened_log(task, view) as loading, view.keeping():
+            loading.close()
+            write_rebuilt(view, loading.loaded.journal, files)
 
     def _rows(
         self,
@@ -250,6 +260,8 @@ class CompactPartition:
         log: PartitionLog,
         witness: Witness | None = None,
         make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
+        *,
+        counts_deleted: bool = True,
     ) -> Compaction:
         return compact_log(
             log,
@@ -262,6 +274,7 @@ class CompactPartition:
             witness=witness,
             after_round=log.scheduler.run_all,
             make_cleaner=make_cleaner or partial(self.settings.cleaner, cores=self.cores),
+            counts_deleted=counts_deleted,
         )
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:
@@ -315,6 +328,11 @@ def why_left_alone(task: PartitionTask) -> str | None:
         policy = ",".join(sorted(task.config.cleanup_policy)) or "empty"
         return f"cleanup.policy is {policy}: not compacted (--set cleanup.policy=compact)"
     return None
+
+
+def _may_be_retained(task: PartitionTask) -> bool:
+    """Whether retention may delete what a round has written: its records are counted then."""
+    return task.config.delete or bool(task.log_start_offset)
 
 
 @contextlib.contextmanager
@@ -384,7 +402,7 @@ def _high_watermark(task: PartitionTask, log: PartitionLog) -> int:
 def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -> int:
     """What the load cut off; LogError if that is more than a write that was torn."""
     plan = RecoveryPlan(directory=files.directory, files=files, journal=journal, loaded=loaded)
-    lost = lost_bytes(plan)
+    lost = losses_of(plan).bytes
     cuts = [entry for entry in journal.entries if entry.position is not None]
     if not lost or not cuts:
         return lost
@@ -395,7 +413,7 @@ def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -
         behind = find_batch(cast("BinaryIO", file.reader()), position + 1)
     if is_last and behind is None:
         return lost
-    raise NotWhatIsNeededError(
+    raise DamagedLogError(
         f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart cuts the"
         f" log and loses {lost} bytes, expected a sound log to compact; see `recover`, or leave the"
         " damage out with --skip-damaged"
@@ -441,10 +459,33 @@ def _round_row(task: PartitionTask, number: int, done: Round) -> Row:
             "invalid_messages_read": stats.invalid_messages_read,
             "messages_unread": removed.pop("unread"),
             **{f"removed_{name}": count for name, count in removed.items()},
+            "kept_bytes": stats.bytes_written - sum(d.cleaned_bytes for d in done.deletions),
+            "kept_messages": _kept_messages(done),
+            "retention": [_deletion_fields(each) for each in done.deletions],
             "elapsed_seconds": stats.elapsed_secs,
             "elapsed_index_seconds": stats.elapsed_index_secs,
         }
     )
+
+
+def _kept_messages(done: Round) -> int | None:
+    """Return how many of the records that were read are left after retention."""
+    kept = done.stats.messages_written
+    for deletion in done.deletions:
+        if deletion.cleaned_records is None:
+            return None
+        kept -= deletion.cleaned_records
+    return kept
+
+
+def _deletion_fields(deletion: Deletion) -> Row:
+    return {
+        "rule": deletion.rule.value,
+        "segments": deletion.segments,
+        "size_in_bytes": deletion.size_in_bytes,
+        "records": deletion.records,
+        "cleaned_records": deletion.cleaned_records,
+    }
 
 
 def _outlook_fields(seen: Outlook) -> Row:
@@ -486,6 +527,7 @@ def _partition_row(
             "segments_before": segments,
             "segments_after": log.segments.number_of_segments(),
             "deleted_segments": done.deleted_segments,
+            "retention": [_deletion_fields(each) for each in done.deletions],
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,
             "log_end_offset": log.log_end_offset,

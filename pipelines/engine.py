@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from kafka_format.access import access, note_grown, using
 from pipelines.processes import Processes, answer
 from pipelines.progress import Shares, listening
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from pyspark import SparkContext
 
+    from kafka_format.access import Access
     from pipelines.processes import Answer
 
 Task = TypeVar("Task")
@@ -54,6 +56,8 @@ class Failure(Generic[Task]):
     """For people; where an error has a place, it begins with it."""
     details: str = ""
     """The traceback of what nobody foresaw; empty for errors that say all themselves."""
+    is_damage: bool = False
+    """Whether it is a finding: something that cannot be a file of Kafka's."""
 
 
 def run(
@@ -76,6 +80,7 @@ def run(
     that Spark's workers see, too, for how far they are with a task; on one machine they see any.
     """
     todo = list(tasks)
+    function = _Bound(access(), function)
     sizes = [bytes_of(task) if bytes_of else 1 for task in todo]
     if engine == "spark" and not repeatable:
         raise EngineError("Spark may run a task twice, and this must not be: use --engine local")
@@ -93,6 +98,18 @@ def run(
     if count <= 1:
         return _rows(todo, _one_by_one(todo, function, shares), shares)
     return _rows(todo, _several(todo, function, count, shares), shares)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound(Generic[Task, Row]):
+    """A function over tasks, with what this process may read: another one reads by the same."""
+
+    access: Access
+    function: Callable[[Task], Iterable[Row]]
+
+    def __call__(self, task: Task) -> Iterator[Row]:
+        with using(self.access):
+            yield from self.function(task)
 
 
 def spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
@@ -133,9 +150,12 @@ def _rows(
         while following in waiting:
             task, answered = tasks[following], waiting.pop(following)
             yield from answered.rows
+            note_grown(answered.grown)
             if answered.failure is not None:
                 message, details = answered.failure
-                yield Failure(task=task, message=message, details=details)
+                yield Failure(
+                    task=task, message=message, details=details, is_damage=answered.is_damage
+                )
             following += 1
 
 

@@ -26,6 +26,7 @@ from pipelines.arrow import (
     constant,
     merged,
     numbers,
+    place_columns,
     timestamps,
     unless_negative,
 )
@@ -103,9 +104,10 @@ def to_arrow(rows: Explained, names: tuple[str, ...], place: Mapping[str, Any]) 
     """All is copied: what the cleaner shows is good for a moment."""
     schema = arrow_schema(TABLE, names)
     columns = _Columns(rows)
+    shown = place_columns(place)
     arrays = [
-        constant(place[field.name], field.type, len(rows))
-        if field.name in place
+        constant(shown[field.name], field.type, len(rows))
+        if field.name in shown
         else columns.of(field.name).cast(field.type)
         for field in schema
     ]
@@ -129,6 +131,8 @@ class _Columns:
                 return _VERDICTS.take(pa.array(rows.rule))
             case "key":
                 return bytes_array(rows.data, rows.key_position, rows.key_length)
+            case "offset":
+                return numbers(rows.offset, pa.int64(), rows.is_record)
             case "is_tombstone":
                 return pa.array(rows.is_tombstone)
             case "timestamp":

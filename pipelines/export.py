@@ -1,51 +1,70 @@
 """Tables into a lake: Delta, or Parquet; again and again, and each time only what is new.
 
 A row is new unless its key is there already (`KEYS`): a record is known by its offset, and by what
-differs if another took its place (the topic was made anew, or the log cut and written again); a
-batch by where it lies and what it says of itself; a finding by its rule and place; anything else by
-all of its columns. Nothing is ever changed or removed, so a segment that has grown has two rows;
-`exported_at` tells which is older. Where a partition is there more than once (replicas), each of
+differs if another took its place (the topic was created again, or the log was cut and written
+again); a batch by its place and its header; a finding by its rule and place; any other row by all
+of its columns. Nothing is ever changed or removed, so a segment that has grown has two rows;
+`exported_at` says which is older. Where a partition is there more than once (replicas), each of
 its records is still one row.
 
-    OUT/records/…               one directory a table, by topic where there is much to hold
-    OUT/manifests/TIME.json     what went in and what came out, a file a run (manifest.py)
+    OUT/records/…               one directory per table, by topic where there is much to hold
+    OUT/manifests/TIME.json     what went in and what came out, one file per run (manifest.py)
 
-Delta adds in one step, by a merge that only inserts. Parquet adds files beside those that are
-there, and must not be written by two at once.
+Tables are written side by side. Where a manifest proves that a table has every row already
+(export_history.py), no job is run for it. Delta adds in one commit: it creates a table with its
+rows, and later merges, inserting only. Parquet adds files beside those that are there, and must not
+be written by two exports at once.
 """
 
 from __future__ import annotations
 
+import contextlib
+import uuid
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import MapType, StructField, StructType, TimestampType
 
+from kafka_format.coordinator_records import CoordinatorTopic
+from kafka_format.shown_text import name_text
 from kafka_log.disk.output import OutputError
-from pipelines.manifest import changed, input_files, iso_time, manifest_text, with_digests
-from pipelines.options import parse_options
+from kafka_log.names import CLUSTER_METADATA_TOPIC
+from pipelines.export_history import (
+    MANIFESTS,
+    History,
+    delta_commit,
+    parquet_state,
+    source_id,
+)
+from pipelines.manifest import changes, input_files, iso_time, manifest_text, with_digests
+from pipelines.options import Mode, parse_options
 from pipelines.output_place import (
     ensure_absent,
     ensure_outside,
+    ensure_utf8,
     ensure_writable,
     exists,
     hadoop_path,
+    remove,
+    write_text,
 )
-from pipelines.schema import COLUMNS, WHAT_IF, column_names, spark_schema
+from pipelines.schema import COLUMNS, CORRUPT_RECORD, WHAT_IF, column_names, spark_schema
 from pipelines.session import DELTA_SETTINGS, settings
 from pipelines.source import has_class
 from pipelines.storage import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_log.evidence.inventory import Inventory
     from pipelines.log_directory import LogDirectory
-    from pipelines.manifest import InputFile
+    from pipelines.manifest import Changes, InputFile
 
 FORMATS = ("delta", "parquet")
 EXPORTED_AT = StructField(
@@ -92,6 +111,22 @@ COMMENTS = {
     "findings": "a row something that is wrong",
     "compaction": "a row a record that the cleaner would keep or remove, and why",
 }
+_LISTINGS = frozenset({"log_dirs", "partitions", "segments", "files"})
+"""Tables of names and sizes: an export of these only does not look for damage in files."""
+_INTERNAL_TOPICS = {
+    "consumer_offsets": CoordinatorTopic.CONSUMER_OFFSETS.value,
+    "group_metadata": CoordinatorTopic.CONSUMER_OFFSETS.value,
+    "transaction_state": CoordinatorTopic.TRANSACTION_STATE.value,
+    "share_group_state": CoordinatorTopic.SHARE_GROUP_STATE.value,
+    "cluster_metadata": CLUSTER_METADATA_TOPIC,
+}
+"""What these tables read, whichever topics are selected."""
+_FINDINGS = "findings"
+_SIDE_BY_SIDE = 4
+"""Tables that are written at once: jobs are short, and wait for their driver most of the time."""
+_SMALL_INPUT = 1024 * 1024 * 1024
+_SMALL_SETTINGS = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
+"""Tasks of a shuffle (200) and of reading a Delta log (50), each of which costs milliseconds."""
 EVERYTHING = tuple(table for table in COLUMNS if table not in WHAT_IF)
 """What is exported if nothing is named."""
 
@@ -110,6 +145,9 @@ class Written:
     rows_added: int
     version: int | None = None
     """Of a Delta table, to travel back to."""
+    state_before: str | None = None
+    """None if there was no table."""
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +156,10 @@ class Exported:
     manifest: str
     """Where it is."""
     inputs: tuple[InputFile, ...]
-    changed: tuple[str, ...]
-    """Files that were written to meanwhile: of them, the manifest proves nothing."""
+    changes: Changes
+    """Files that were written to meanwhile: the manifest proves nothing about them."""
+    findings: Mapping[str, int] | None
+    """How many of each rule the evidence has, new or not; None if nobody looked for them."""
 
 
 def export(
@@ -139,35 +179,183 @@ def export(
     Raises OptionsError, StorageError, OutputError, DeltaUnavailableError, and what Spark raises.
     """
     given = options or {}
-    wanted = parse_options({**given, "path": log.paths[0]}).includes
+    wanted = _wanted(parse_options({**given, "path": log.paths[0]}).includes, tables)
     if form == "delta":
         ensure_delta(log.spark)
+    ensure_utf8(output)
     inventory = log.inventory()
     ensure_outside(output, [*log.paths, *(each.path for each in inventory.log_dirs)])
     ensure_writable(log.spark, output)
     listed = input_files(inventory, wanted)
-    has_replicas = _has_replicas(inventory)
     inputs = with_digests(listed, log.storage, on_progress) if digests else listed
-    written = []
-    for table in tables:
-        found = log.read(table, given | {"columns": ",".join(_columns(table))})
-        frame = _with_time(_once(found, table) if has_replicas else found, table, now_ms)
-        location = f"{output.rstrip('/')}/{table}"
-        written.append(_WRITERS[form](log.spark, frame, table, location))
-        if on_written is not None:
-            on_written(written[-1])
-    moved = changed(listed, input_files(log.inventory(), wanted))
+    source = source_id(inventory, inputs, given)
+    history = History.of(log.spark, output) if source is not None else History(())
+    work = _Work(
+        log=log,
+        output=output.rstrip("/"),
+        form=form,
+        options=given,
+        now_ms=now_ms,
+        has_replicas=_has_replicas(inventory),
+        source=source,
+        history=history,
+    )
+    with _settings_for(log.spark, sum(each.size_in_bytes for each in listed)):
+        written, findings = work.write(tables, on_written)
+    moved = changes(listed, input_files(log.inventory(), wanted))
     text = manifest_text(
         started_ms=now_ms,
-        options={"paths": list(map(shown, log.paths)), "format": form, **given},
+        options={"paths": [name_text(shown(each)) for each in log.paths], "format": form, **given},
         inputs=inputs,
-        changed_files=moved,
+        moved=moved,
         outputs=[asdict(each) for each in written],
+        findings=findings,
+        source=None if any(moved) else source,
     )
     place = _write_manifest(log.spark, output, now_ms, text)
     return Exported(
-        tables=tuple(written), manifest=place, inputs=tuple(inputs), changed=tuple(moved)
+        tables=tuple(written),
+        manifest=place,
+        inputs=tuple(inputs),
+        changes=moved,
+        findings=findings,
     )
+
+
+def _wanted(
+    includes: Callable[[str, int | None], bool], tables: Sequence[str]
+) -> Callable[[str, int | None], bool]:
+    """Which partitions are read for these tables."""
+    topics = {_INTERNAL_TOPICS[table] for table in tables if table in _INTERNAL_TOPICS}
+    return lambda topic, partition: topic in topics or includes(topic, partition)
+
+
+@contextlib.contextmanager
+def _settings_for(spark: SparkSession, size: int) -> Iterator[None]:
+    """Few tasks for little data, unless somebody has set their number."""
+    conf = spark.sparkContext.getConf()
+    chosen = (
+        [] if size > _SMALL_INPUT else [each for each in _SMALL_SETTINGS if not conf.contains(each)]
+    )
+    before = {name: spark.conf.get(name, None) for name in chosen}
+    for name in chosen:
+        spark.conf.set(name, str(max(2, spark.sparkContext.defaultParallelism)))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """One export: what its tables have in common."""
+
+    log: LogDirectory
+    output: str
+    form: str
+    options: Mapping[str, str]
+    now_ms: int
+    has_replicas: bool
+    source: str | None
+    history: History
+
+    def write(
+        self, tables: Sequence[str], on_written: Callable[[Written], None] | None
+    ) -> tuple[list[Written], dict[str, int] | None]:
+        """Side by side. If one fails no other is begun, and the first error is raised."""
+        found = self.history.findings(self.source)
+        needs_findings = found is None and not _LISTINGS.issuperset(tables)
+        findings = self._frame(_FINDINGS) if needs_findings else None
+        if findings is not None and _FINDINGS in tables:
+            findings = findings.persist()  # read once, to be written and counted
+        group = f"kafka-forensics-export-{uuid.uuid4()}"
+        context = self.log.spark.sparkContext
+        executor = ThreadPoolExecutor(_SIDE_BY_SIDE, initializer=_in_group(context, group))
+        try:
+            counted = None if findings is None else executor.submit(_count_by_rule, findings)
+            writes: list[Future[Written]] = [
+                executor.submit(
+                    self._write_table, table, findings if table == _FINDINGS else None, on_written
+                )
+                for table in sorted(tables, key=_BEGUN_FIRST.index)
+            ]
+            futures: list[Future[Any]] = [*writes, *([] if counted is None else [counted])]
+            wait(futures, return_when=FIRST_EXCEPTION)
+            executor.shutdown(cancel_futures=True)
+            for each in futures:
+                if not each.cancelled():
+                    each.result()
+            by_table = {each.result().table: each.result() for each in writes}
+            rows = [by_table[table] for table in tables]
+            return rows, found if counted is None else counted.result()
+        except BaseException:
+            context.cancelJobGroup(group)
+            executor.shutdown(cancel_futures=True)
+            raise
+        finally:
+            if findings is not None:
+                findings.unpersist()
+
+    def _frame(self, table: str) -> DataFrame:
+        chosen = dict(self.options)
+        if table == "records":
+            chosen.setdefault("mode", Mode.DROPMALFORMED)
+        return self.log.read(table, chosen | {"columns": ",".join(_columns(table))})
+
+    def _write_table(
+        self,
+        table: str,
+        frame: DataFrame | None,
+        on_written: Callable[[Written], None] | None,
+    ) -> Written:
+        location = f"{self.output}/{table}"
+        done = self._unchanged(table, location)
+        if done is None:
+            found = self._frame(table) if frame is None else frame
+            once = _once(found, table) if self.has_replicas else found
+            timed = _with_time(once, table, self.now_ms)
+            done = _WRITERS[self.form](self.log.spark, timed, table, location)
+        if on_written is not None:
+            on_written(done)
+        return done
+
+    def _unchanged(self, table: str, location: str) -> Written | None:
+        """The table as it is, if it is proven to have all rows; no job is run to know."""
+        if table in WHAT_IF and "now" not in self.options:  # its rows depend on the clock
+            return None
+        if self.form == "delta":
+            commit = delta_commit(self.log.spark, location)
+            state, version = (commit.state, commit.version) if commit else (None, None)
+        else:
+            state, version = parquet_state(self.log.spark, location), None
+        if not self.history.has_all_of(self.source, location, state):
+            return None
+        return Written(
+            table=table,
+            location=location,
+            format=self.form,
+            rows_added=0,
+            version=version,
+            state_before=state,
+            state=state,
+        )
+
+
+_BEGUN_FIRST = tuple(sorted(COLUMNS, key=lambda table: table != _FINDINGS))
+"""The order in which tables are begun: the one that takes longest is first."""
+
+
+def _in_group(context: SparkContext, group: str) -> Callable[[], None]:
+    """For a thread: its jobs can be cancelled together."""
+    return partial(context.setJobGroup, group, "kafka-forensics export", interruptOnCancel=True)
+
+
+def _count_by_rule(findings: DataFrame) -> dict[str, int]:
+    return {row["id"]: row["count"] for row in findings.groupBy("id").count().collect()}
 
 
 def _has_replicas(inventory: Inventory) -> bool:
@@ -183,7 +371,8 @@ def _once(frame: DataFrame, table: str) -> DataFrame:
 
 
 def _columns(table: str) -> tuple[str, ...]:
-    return (*column_names(table), *_ON_REQUEST.get(table, ()))
+    columns = (*column_names(table), *_ON_REQUEST.get(table, ()))
+    return tuple(name for name in columns if name != CORRUPT_RECORD)
 
 
 def export_schema(table: str) -> StructType:
@@ -237,26 +426,51 @@ def without_delta(found: str) -> str:
 
 
 def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: str) -> Written:
-    from delta.tables import DeltaTable
-
-    if not DeltaTable.isDeltaTable(spark, location):
+    before = delta_commit(spark, location)
+    if before is None and not exists(spark, f"{location}/_delta_log"):
         ensure_absent(spark, location)
-        builder = DeltaTable.create(spark).location(location).comment(COMMENTS[table])
-        builder = builder.addColumns(export_schema(table))
-        (builder.partitionedBy("topic") if table in BY_TOPIC else builder).execute()
-        frame.write.format("delta").mode("append").save(location)
-        added = None  # Delta counted them, and tells below: to count anew costs as much as to write
+        try:
+            _create_delta(spark, frame, table, location)
+        except BaseException:
+            _remove_attempt(spark, location)
+            raise
+        added = None  # Delta counted them: to count again costs as much as to write
     else:
+        from delta.tables import DeltaTable
+
         old = DeltaTable.forPath(spark, location).alias("old")
         merge = old.merge(frame.alias("new"), is_known(table)).whenNotMatchedInsertAll()
         (numbers,) = merge.execute().collect()
         added = numbers["num_inserted_rows"]
-    (last,) = DeltaTable.forPath(spark, location).history(1).collect()
-    if added is None:  # no rows, no write: then the last thing that happened was the creation
-        added = int(last["operationMetrics"].get("numOutputRows", 0))
+    after = delta_commit(spark, location)
+    if added is None:
+        added = after.rows_written if after else 0
     return Written(
-        table=table, location=location, format="delta", rows_added=added, version=last["version"]
+        table=table,
+        location=location,
+        format="delta",
+        rows_added=added,
+        version=after.version if after else None,
+        state_before=before.state if before else None,
+        state=after.state if after else None,
     )
+
+
+def _create_delta(spark: SparkSession, frame: DataFrame, table: str, location: str) -> None:
+    """In one commit, so that a table is there with its first rows or not at all."""
+    files, path = hadoop_path(spark, location)
+    place = str(files.makeQualified(path).toString()).replace("`", "``")
+    by_topic = "PARTITIONED BY (topic)" if table in BY_TOPIC else ""
+    comment = COMMENTS[table].replace("'", "\\'")
+    head = f"CREATE TABLE delta.`{place}` USING delta {by_topic} COMMENT '{comment}'"
+    escaped_head = head.replace("{", "{{").replace("}", "}}")
+    spark.sql(f"{escaped_head} AS SELECT * FROM {{frame}}", frame=frame)  # noqa: S608  # quoted
+
+
+def _remove_attempt(spark: SparkSession, location: str) -> None:
+    """Files of a table that was not there before, and has not come to be."""
+    if delta_commit(spark, location) is None:
+        remove(spark, location)
 
 
 # ----------------------------------------------------------------------------------- Parquet
@@ -265,17 +479,30 @@ def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: st
 def _write_parquet(spark: SparkSession, frame: DataFrame, table: str, location: str) -> Written:
     # With our schema: a topic may be called 2026, which Spark would take for a number.
     reader = spark.read.schema(export_schema(table))
-    before, new = 0, frame
-    if exists(spark, location):
+    rows_before, new = 0, frame
+    was_there = exists(spark, location)
+    state_before = parquet_state(spark, location) if was_there else None
+    if was_there:
         if exists(spark, f"{location}/_delta_log"):
             raise OutputError(f"{location}: found a Delta table, expected Parquet or nothing")
         old = reader.parquet(location)
-        before = old.count()
+        rows_before = old.count()
         new = frame.alias("new").join(old.alias("old"), F.expr(is_known(table)), "left_anti")
     writer = new.write.mode("append")
-    (writer.partitionBy("topic") if table in BY_TOPIC else writer).parquet(location)
-    added = reader.parquet(location).count() - before
-    return Written(table=table, location=location, format="parquet", rows_added=added)
+    try:
+        (writer.partitionBy("topic") if table in BY_TOPIC else writer).parquet(location)
+    except BaseException:
+        if not was_there:
+            remove(spark, location)
+        raise
+    return Written(
+        table=table,
+        location=location,
+        format="parquet",
+        rows_added=reader.parquet(location).count() - rows_before,
+        state_before=state_before,
+        state=parquet_state(spark, location),
+    )
 
 
 _WRITERS = {"delta": _write_delta, "parquet": _write_parquet}
@@ -285,16 +512,6 @@ _WRITERS = {"delta": _write_delta, "parquet": _write_parquet}
 
 def _write_manifest(spark: SparkSession, output: str, now_ms: int, text: str) -> str:
     name = iso_time(now_ms).replace(":", "-")  # which Hadoop's paths do not take
-    location = f"{output.rstrip('/')}/manifests/{name}.json"
-    files, path = hadoop_path(spark, location)
-    if files.getScheme() == "file":  # without the checksum file that Hadoop would add
-        local = Path(path.toUri().getPath())
-        local.parent.mkdir(parents=True, exist_ok=True)
-        local.write_text(text, encoding="utf-8")
-        return location
-    stream = files.create(path, True)
-    try:
-        stream.write(bytearray(text.encode()))
-    finally:
-        stream.close()
+    location = f"{output.rstrip('/')}/{MANIFESTS}/{name}.json"
+    write_text(spark, location, text)
     return location

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pipelines.options import OptionsError, parse_options
 from pipelines.report.summary import Summary
 from pipelines.schema import COLUMNS, nearest
+from pipelines.selection import ensure_meant
 from pipelines.storage import Storage, StorageError, shown
 
 if TYPE_CHECKING:
@@ -43,15 +44,23 @@ class TableOptions(TypedDict, total=False):
     """As in pipelines.options."""
 
     topics: str | Iterable[str]
+    subscribe: str | Iterable[str]
+    subscribe_pattern: str
+    assign: str | Mapping[str, Iterable[int]]
     partitions: int | str | Iterable[int]
     starting_offsets: int | str | Mapping[str, Mapping[int, int]]
     ending_offsets: int | str | Mapping[str, Mapping[int, int]]
-    starting_timestamp: int | datetime
-    ending_timestamp: int | datetime
+    starting_timestamp: int | str | datetime
+    ending_timestamp: int | str | datetime
+    starting_offsets_by_timestamp: str | Mapping[str, Mapping[int, int | datetime]]
+    ending_offsets_by_timestamp: str | Mapping[str, Mapping[int, int | datetime]]
     isolation_level: str
     include_control: bool
     mode: str
     columns: str | Iterable[str]
+    column_name_of_corrupt_record: str
+    max_decompressed_bytes: int | str
+    follow_links: bool
     max_split_bytes: int | str
     verify_checksums: bool
     now: int | datetime
@@ -87,7 +96,9 @@ class LogDirectory:
     def read(self, table: str, options: Mapping[str, str]) -> DataFrame:
         """The same with options as Spark has them: `startingOffsets` and so on."""
         named = {"table": table, **options, "paths": json.dumps(self.paths)}
-        parse_options(named)  # says here what Spark would wrap in a page
+        parsed = parse_options(named)  # says here what Spark would wrap in a page
+        if parsed.is_narrowed:
+            ensure_meant(parsed, self.storage)
         return self.spark.read.format(FORMAT).options(**named).load()
 
     def create_views(
@@ -239,12 +250,17 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Mapping):
-        return json.dumps(value)
+        return json.dumps(value, default=_plain)
     if isinstance(value, datetime):
         return str(_epoch_ms(value))
     if isinstance(value, Iterable) and not isinstance(value, str):
         return ",".join(map(str, value))
     return str(value)
+
+
+def _plain(value: object) -> object:
+    """Inside JSON."""
+    return _epoch_ms(value) if isinstance(value, datetime) else list(value)  # type: ignore[call-overload]
 
 
 def _epoch_ms(moment: datetime) -> int:

@@ -2,37 +2,43 @@
 
 Damage does not end a range: it is told (`on_damage`), and the next batch is looked for behind it
 (kafka_log.resync). A torn batch at the end is damage too; zeros behind the last batch are not, for
-they are preallocated. A file that the disk does not give us is damage as a whole.
+they are preallocated. A file that the disk does not give us is damage as a whole; of one that
+changes while it is read, what was read before is given.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from kafka_format.access import watching
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
 from kafka_format.columnar.records import RecordScan
-from kafka_format.errors import FormatError, Location
+from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
+from kafka_format.shown_text import name_base64, name_text
+from kafka_log.checks.logs import rule_of
 from kafka_log.resync import BatchSearch, is_batch
-from pipelines.storage import is_refused
+from pipelines.refusals import refusal_of, shrunk
+from pipelines.storage import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
     from kafka_format.log_file import SegmentEnd
     from pipelines.storage import Storage
 
-    OnDamage = Callable[[FormatError, int | None], None]
+    OnDamage = Callable[["Damage"], None]
 
 _PIECE_ROWS = 64 * 1024
-_MOST_DECOMPRESSED = 2**31 - 1
-"""Arrow's offsets end there, and so do Java's arrays: no broker ever held such a batch."""
+_OFFSET = struct.Struct(">q")
 OFFSET_END = 2**63 - 1
+"""As the end of a range: there is none."""
 
 
 _PLAIN_BYTES = 256 * 1024
@@ -61,6 +67,32 @@ class Aborted(NamedTuple):
     """Of its marker."""
 
 
+class Damage(NamedTuple):
+    """Something that is not rows as it should be: by which rule of kafka_log.checks, and where."""
+
+    rule: str
+    error: FormatError
+    position: int
+    """Of the batch, or of what is none."""
+    offsets: tuple[int, int] | None = None
+    """First and last of what is lost, where they are known."""
+    base_offset: int | None = None
+    """Of the batch, as its header says."""
+    next_offset: int | None = None
+    """At which the next range begins, if nothing else of this one follows."""
+
+    @property
+    def is_of_file(self) -> bool:
+        """Whether it is about the file, not about a part of it."""
+        return self.rule.startswith("DIR")
+
+    def __str__(self) -> str:
+        """As a finding says it."""
+        error = self.error
+        found, expected = name_text(error.found), name_text(error.expected)
+        return f"{name_text(str(error.location))}: {self.rule}: found {found}, expected {expected}"
+
+
 class LogRange(NamedTuple):
     """Where rows come from, and which of them are wanted. Picklable."""
 
@@ -75,6 +107,8 @@ class LogRange(NamedTuple):
     first_offset: int = 0
     end_offset: int = OFFSET_END
     """Behind the last wanted offset."""
+    is_from_start: bool = True
+    """Whether nobody asked where to begin."""
     aborted: tuple[Aborted, ...] = ()
     topic_id: str | None = None
     is_segment: bool = True
@@ -88,18 +122,24 @@ class LogRange(NamedTuple):
     def place(self) -> dict[str, str | int | None]:
         """The columns that are the same of all its rows."""
         return {
-            "topic": self.topic,
+            "topic": name_text(self.topic),
             "partition": self.partition,
             "topic_id": self.topic_id,
             "segment": self.segment,
-            "path": self.path,
+            "path": name_text(self.path),
+            "path_base64": name_base64(self.path),
         }
+
+    @property
+    def is_whole_log(self) -> bool:
+        """Whether all offsets are wanted that a consumer could ask for."""
+        return self.is_from_start and self.end_offset >= OFFSET_END
 
 
 def iter_records(
     source: LogRange, storage: Storage, *, verify: bool, on_damage: OnDamage
 ) -> Iterator[RecordColumns]:
-    """Records of sound batches. `on_damage` is told the error, and an offset where one is known."""
+    """Records of sound batches; `on_damage` is told of the others before what follows them."""
     compiled = kernels_for(source.size_in_bytes)
 
     def scan(file: BinaryIO, start: int, end: int) -> RecordScan:
@@ -110,20 +150,24 @@ def iter_records(
             end=end,
             verify=verify,
             piece_rows=_PIECE_ROWS,
-            decompressed_limit=_MOST_DECOMPRESSED,
             compiled=compiled,
         )
 
-    with _refusal_told(source, on_damage), storage.open(source.path) as file:
-        walk = _Walk(file, source, on_damage)
-        for start, end in walk:
-            pieces = scan(file, start, end)
-            for columns in pieces:
-                walk.passed(columns.batches)
-                for batch, error in columns.damage:
-                    on_damage(error, int(columns.batches.base_offset[batch]))
-                yield columns
-            walk.ended(pieces.end)
+    with _told(source, on_damage):
+        file = _opened(source, storage, on_damage)
+        if file is None:
+            return
+        with file:
+            walk = _Walk(file, source, on_damage)
+            for start, end in walk:
+                pieces = scan(file, start, end)
+                for columns in pieces:
+                    walk.passed(columns.batches, [batch for batch, _ in columns.damage])
+                    if not columns.is_continuation:  # else the same batch again
+                        for batch, error in columns.damage:
+                            on_damage(_of_batch(columns.batches, batch, error))
+                    yield columns
+                walk.ended(pieces.end)
 
 
 def iter_batches(
@@ -136,14 +180,29 @@ def iter_batches(
         kind = BatchScan if verify else HeaderWalk
         return kind(file, path=source.path, start=start, end=end, compiled=compiled)
 
-    with _refusal_told(source, on_damage), storage.open(source.path) as file:
-        walk = _Walk(file, source, on_damage)
-        for start, end in walk:
-            pieces = scan(file, start, end)
-            for batches in pieces:
-                walk.passed(batches)
-                yield batches
-            walk.ended(pieces.end)
+    with _told(source, on_damage):
+        file = _opened(source, storage, on_damage)
+        if file is None:
+            return
+        with file:
+            walk = _Walk(file, source, on_damage)
+            for start, end in walk:
+                pieces = scan(file, start, end)
+                for batches in pieces:
+                    walk.passed(batches, ())
+                    yield batches
+                walk.ended(pieces.end)
+
+
+def _of_batch(batches: BatchColumns, batch: int, error: FormatError) -> Damage:
+    first, last = int(batches.base_offset[batch]), int(batches.last_offset[batch])
+    return Damage(
+        rule_of(error),
+        error,
+        int(batches.position[batch]),
+        (first, last),
+        first,
+    )
 
 
 class _Walk:
@@ -162,17 +221,20 @@ class _Walk:
         self._search = BatchSearch(file, source.start, source.end, base_offset=base)
         self._next: tuple[int, int] | None = (source.start, source.end)
         self._last: int | None = None
+        self._is_last_told = False
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         while self._next is not None:
             part, self._next, self._last = self._next, None, None
             yield part
         if (unread := self._search.unread(self._path)) is not None:
-            self._on_damage(unread, None)
+            self._on_damage(Damage("LOG002", unread, unread.location.position))
 
-    def passed(self, batches: BatchColumns) -> None:
+    def passed(self, batches: BatchColumns, damaged: Sequence[int]) -> None:
+        """Batches of a piece, and which of them are told as damage."""
         if len(batches):
             self._last = int(batches.position[-1])
+            self._is_last_told = len(batches) - 1 in damaged
 
     def ended(self, end: SegmentEnd | None) -> None:
         """How the scan of the last part did."""
@@ -188,9 +250,23 @@ class _Walk:
             end = log.end
         if end is None or end.error is None or end.reason == "zeroed_tail":
             return
-        self._on_damage(end.error, None)
         start = self._search.find(self._lost_from(end.position) + 1)
         self._next = None if start is None else (start, self._limit)
+        if start is not None and self._last is not None and self._is_last_told:
+            return  # its length led astray, and nothing else is wrong behind it
+        is_torn = end.reason == "truncated_batch" and start is None and not self._is_cut
+        is_last = is_torn and self._search.unread(self._path) is None
+        rule = "LOG004" if is_last else "LOG002"
+        following = self._next_range() if start is None else None
+        self._on_damage(Damage(rule, end.error, end.position, next_offset=following))
+
+    def _next_range(self) -> int | None:
+        """The offset with which the next range begins: ranges are cut where batches do."""
+        if not self._is_cut:
+            return None
+        self._file.seek(self._limit)
+        first = self._file.read(_OFFSET.size)
+        return _OFFSET.unpack(first)[0] if len(first) == _OFFSET.size else None
 
     def _lost_from(self, position: int) -> int:
         """Where the last batch begins, if it is damaged: its length may be what led astray."""
@@ -199,13 +275,36 @@ class _Walk:
         return self._last
 
 
-@contextmanager
-def _refusal_told(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
+def _opened(source: LogRange, storage: Storage, on_damage: OnDamage) -> BinaryIO | None:
+    """None if the file is not given to us, which is told."""
     try:
-        yield
-    except OSError as error:
-        if not is_refused(error, source.path):
+        file = storage.open(source.path)
+    except (OSError, FormatError) as error:
+        refusal = refusal_of(error, source.path)
+        if refusal is None:
             raise
-        said = error.strerror or str(error)
-        place = Location(source.path, source.start)
-        on_damage(FormatError(place, said, "a file that can be read"), None)
+        on_damage(Damage(refusal.rule, refusal.error(source.path, source.start), source.start))
+        return None
+    size = file.seek(0, io.SEEK_END)
+    if size < source.end:
+        changed = shrunk(source.end, size)
+        on_damage(Damage(changed.rule, changed.error(source.path, size), size))
+    return file
+
+
+@contextmanager
+def _told(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
+    """What happens to the file while it is read."""
+    with watching() as watch:
+        try:
+            yield
+        except OSError as error:
+            refusal = refusal_of(error, source.path)
+            if refusal is None:
+                raise
+            on_damage(Damage(refusal.rule, refusal.error(source.path, source.start), source.start))
+        for change in watch.changes():
+            refusal = refusal_of(change, source.path)
+            if refusal is not None and change.filename == local_path(source.path):
+                error_of = refusal.error(source.path, source.start)
+                on_damage(Damage(refusal.rule, error_of, source.start))

@@ -1,22 +1,28 @@
-"""What went in and what came out: the SHA-256, size and time of every file that was looked at.
+"""What went in and what came out: the SHA-256, size and time of every file that was read.
 
-Files are read here before the tables are; whoever exported looks again afterwards, and files that
-were changed meanwhile are named, for of them the sums prove nothing.
+Sums are taken before the tables are read. The files are listed again afterwards: those that shrank,
+vanished, were replaced or written to are named, because their sums prove nothing. A file that grew,
+or came, is only noted.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_format.access import Identity
+from kafka_format.errors import FormatError
+from kafka_format.shown_text import name_base64, name_text
 from pipelines.engine import Failure, run
+from pipelines.storage import is_local, local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from kafka_log.evidence.inventory import File, Inventory
     from pipelines.storage import Storage
@@ -34,10 +40,24 @@ class InputFile:
     sha256: str | None = None
     """None if nobody wanted it, or it could not be read."""
     problem: str | None = None
+    """Why it could not be read."""
+    is_malformed: bool = False
+    """Whether that is damage (not a regular file, too large) and not a refusal of the disk."""
+    identity: Identity | None = None
+    """Of a local file, as it was listed."""
+
+
+class Changes(NamedTuple):
+    """What became of the files while they were read; by path."""
+
+    changed: dict[str, str]
+    """How: their sums prove nothing."""
+    grown: tuple[str, ...]
+    """Those that are longer, and those that came."""
 
 
 def input_files(inventory: Inventory, wanted: Callable[[str, int | None], bool]) -> list[InputFile]:
-    """Of each log dir its own files, and those of the partitions that are wanted; by path."""
+    """List the files of each log dir, and those of the partitions that are wanted; by path."""
 
     def found() -> Iterator[File]:
         for log_dir in inventory.log_dirs:
@@ -48,11 +68,23 @@ def input_files(inventory: Inventory, wanted: Callable[[str, int | None], bool])
 
     listed = {
         file.path: InputFile(
-            path=file.path, size_in_bytes=file.size_in_bytes, modified_ms=file.modified_ms
+            path=file.path,
+            size_in_bytes=file.size_in_bytes,
+            modified_ms=file.modified_ms,
+            identity=_identity(file.path),
         )
         for file in found()
     }
     return [listed[path] for path in sorted(listed)]
+
+
+def _identity(path: str) -> Identity | None:
+    if not is_local(path):
+        return None
+    try:
+        return Identity.of(os.stat(local_path(path)))  # noqa: PTH116  # of many files
+    except OSError:  # it is gone, or not to be looked at: reading it says so
+        return None
 
 
 def with_digests(
@@ -69,37 +101,61 @@ def with_digests(
         on_progress=on_progress,
     )
     return [
-        InputFile(
-            path=each.task.path,
-            size_in_bytes=each.task.size_in_bytes,
-            modified_ms=each.task.modified_ms,
-            problem=each.message,
-        )
-        if isinstance(each, Failure)
-        else each
+        replace(each.task, problem=each.message) if isinstance(each, Failure) else each
         for each in answers
     ]
 
 
 def _digest(storage: Storage, file: InputFile) -> Iterator[InputFile]:
     sha256, size = hashlib.sha256(), 0
-    with storage.open(file.path) as source:
-        while piece := source.read(_PIECE):
-            sha256.update(piece)
-            size += len(piece)
-    yield InputFile(
-        path=file.path,
-        size_in_bytes=size,
-        modified_ms=file.modified_ms,
-        sha256=sha256.hexdigest(),
-    )
+    try:
+        with storage.open(file.path) as source:
+            while piece := source.read(_PIECE):
+                sha256.update(piece)
+                size += len(piece)
+    except FormatError as error:  # what stands there is no file of Kafka's
+        yield replace(file, problem=str(error), is_malformed=True)
+        return
+    yield replace(file, size_in_bytes=size, sha256=sha256.hexdigest())
 
 
-def changed(before: Iterable[InputFile], after: Iterable[InputFile]) -> list[str]:
-    """Paths that came, went, or have another size or time since."""
-    first = {(each.path, each.size_in_bytes, each.modified_ms) for each in before}
-    second = {(each.path, each.size_in_bytes, each.modified_ms) for each in after}
-    return sorted({path for path, _, _ in first ^ second})
+def changes(before: Iterable[InputFile], after: Iterable[InputFile]) -> Changes:
+    """Compare two listings of the same directories."""
+    later = {each.path: each for each in after}
+    changed, grown = {}, []
+    for first in before:
+        second = later.pop(first.path, None)
+        if second is None:
+            changed[first.path] = "it vanished"
+        elif (how := _difference(first, second)) == _GREW:
+            grown.append(first.path)
+        elif how is not None:
+            changed[first.path] = how
+    return Changes(changed, tuple(sorted([*grown, *later])))
+
+
+_GREW = "it grew"
+
+
+def _difference(first: InputFile, second: InputFile) -> str | None:
+    if first.identity and second.identity and first.identity[:2] != second.identity[:2]:
+        return "it was replaced"
+    if second.size_in_bytes < first.size_in_bytes:
+        return f"it shrank from {first.size_in_bytes} to {second.size_in_bytes} bytes"
+    if second.size_in_bytes > first.size_in_bytes:
+        return _GREW
+    times = (first.modified_ms, first.identity), (second.modified_ms, second.identity)
+    return None if times[0] == times[1] else "it was written to"
+
+
+def release() -> str:
+    """The version of this program."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("kafka-forensics")
+    except PackageNotFoundError:  # from --py-files, which have no metadata
+        return "unknown"
 
 
 def manifest_text(
@@ -107,29 +163,38 @@ def manifest_text(
     started_ms: int,
     options: dict[str, Any],
     inputs: Iterable[InputFile],
-    changed_files: Sequence[str],
+    moved: Changes,
     outputs: Sequence[dict[str, Any]],
+    findings: Mapping[str, int] | None,
+    source: str | None,
 ) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        release = version("kafka-forensics")
-    except PackageNotFoundError:  # from --py-files, which have no metadata
-        release = "unknown"
+    """JSON, in ASCII. A path that is not UTF-8 is shown as far as it is, beside `path_base64`."""
     value = {
-        "kafka_forensics": release,
+        "kafka_forensics": release(),
         "started": iso_time(started_ms),
         "started_ms": started_ms,
         "options": options,
+        "source": source,
+        "findings": findings,
         "outputs": list(outputs),
-        "changed_while_exported": list(changed_files),
-        "inputs": [_plain(each) for each in inputs],
+        "changed_while_exported": list(map(name_text, moved.changed)),
+        "grown_while_exported": list(map(name_text, moved.grown)),
+        "inputs": [_plain(each, moved.changed.get(each.path)) for each in inputs],
     }
     return json.dumps(value, indent=1) + "\n"
 
 
-def _plain(file: InputFile) -> dict[str, Any]:
-    return {name: value for name, value in asdict(file).items() if value is not None}
+def _plain(file: InputFile, changed: str | None) -> dict[str, Any]:
+    value = {
+        "path": name_text(file.path),
+        "path_base64": name_base64(file.path),
+        "size_in_bytes": file.size_in_bytes,
+        "modified_ms": file.modified_ms,
+        "sha256": file.sha256,
+        "problem": None if file.problem is None else name_text(file.problem),
+        "changed": changed,
+    }
+    return {name: each for name, each in value.items() if each is not None}
 
 
 def iso_time(epoch_ms: int) -> str:

@@ -6,9 +6,10 @@ What Spark itself says of a place that it cannot write to is a hundred lines of 
 from __future__ import annotations
 
 from pathlib import Path, PurePath, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from kafka_format.shown_text import name_base64
 from kafka_log.disk.output import OutputError
 from pipelines.storage import is_local, local_path, shown
 
@@ -57,6 +58,86 @@ def hadoop_path(spark: SparkSession, location: str) -> tuple[Any, Any]:
     java_spark: Any = spark._jsc  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(location)
     return path.getFileSystem(java_spark.hadoopConfiguration()), path
+
+
+def ensure_utf8(output: str) -> None:
+    """Java has no names that are not text."""
+    if name_base64(output) is not None:
+        raise OutputError(
+            f"{output}: found a name that is not UTF-8, expected one that Spark can write to"
+        )
+
+
+class Entry(NamedTuple):
+    """What lies in a directory of the output."""
+
+    name: str
+    size_in_bytes: int
+
+
+def entries(spark: SparkSession, directory: str) -> list[Entry]:
+    """The files of a directory, by name; none of one that is not there."""
+    files, path = hadoop_path(spark, directory)
+    if not files.exists(path):
+        return []
+    found = (Entry(each.getPath().getName(), each.getLen()) for each in files.listStatus(path))
+    return sorted(found)
+
+
+def entries_below(spark: SparkSession, directory: str) -> list[Entry]:
+    """The same of all directories in it, by their full names."""
+    files, path = hadoop_path(spark, directory)
+    if not files.exists(path):
+        return []
+    remaining, found = files.listFiles(path, True), []
+    while remaining.hasNext():
+        each = remaining.next()
+        found.append(Entry(str(each.getPath().toUri().getPath()), each.getLen()))
+    return sorted(found)
+
+
+def read_text(spark: SparkSession, location: str) -> str:
+    """A small file of the output."""
+    files, path = hadoop_path(spark, location)
+    jvm: Any = spark._jvm  # noqa: SLF001
+    stream = files.open(path)
+    try:
+        return str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    finally:
+        stream.close()
+
+
+def write_text(spark: SparkSession, location: str, text: str) -> None:
+    """The whole file or none: under another name first."""
+    files, path = hadoop_path(spark, location)
+    directory, _, name = location.rpartition("/")
+    _, attempt = hadoop_path(spark, f"{directory}/.{name}.attempt")
+    files.mkdirs(path.getParent())
+    target = _without_checksums(spark) if files.getScheme() == "file" else files
+    try:
+        stream = target.create(attempt, True)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+        target.delete(path, False)
+        if not target.rename(attempt, path):
+            raise OutputError(f"{location}: cannot be written to")
+    finally:
+        target.delete(attempt, False)
+
+
+def _without_checksums(spark: SparkSession) -> Any:
+    """The local disk; Hadoop's own way to it puts a checksum file beside every file."""
+    jvm: Any = spark._jvm  # noqa: SLF001
+    java_spark: Any = spark._jsc  # noqa: SLF001
+    return jvm.org.apache.hadoop.fs.FileSystem.getLocal(java_spark.hadoopConfiguration()).getRaw()
+
+
+def remove(spark: SparkSession, location: str) -> None:
+    """A directory with all that is in it."""
+    files, path = hadoop_path(spark, location)
+    files.delete(path, True)
 
 
 def exists(spark: SparkSession, location: str) -> bool:

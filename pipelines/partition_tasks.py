@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.access import ensure_unchanged
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import (
     OutputError,
@@ -35,6 +36,9 @@ CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]
 
 END = -1
 """As a high watermark: the log's end, wherever that is."""
+FULL_OUTPUT = "where the copy is written"
+"""The end of a message about a full disk: it is the output's, not the evidence's."""
+_MARKER_LIMIT = 1024 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -55,6 +59,8 @@ class PartitionTask:
     now_ms: int
     is_clean: bool
     """Whether the broker stopped in order."""
+    is_marked: bool = False
+    """Whether the log dir has the marker of that."""
     recovery_point: int | None = None
     log_start_offset: int | None = None
     high_watermark: int | None = None
@@ -85,7 +91,16 @@ class PartitionTask:
             if not is_full_disk(error):
                 raise
             # Told beside the partition's path, which is on another disk: that one is not full.
-            raise OSError(error.errno, f"{error.strerror} where the copy is written") from error
+            raise OSError(error.errno, f"{error.strerror} {FULL_OUTPUT}") from error
+
+    def unmark_clean(self) -> None:
+        """Remove the marker of a clean stop before the first change in place, as a broker does.
+
+        If the process is killed, the next start then checks what was being written. The marker
+        comes back at the end (`Destination.finish`).
+        """
+        if self.is_marked:
+            Path(self.log_dir, FileKind.CLEAN_SHUTDOWN.value).unlink(missing_ok=True)
 
     @property
     def is_metadata_log(self) -> bool:
@@ -117,11 +132,12 @@ def _task(log_dir: LogDir, partition: Partition, config: LogConfig, now_ms: int)
         config=config,
         now_ms=now_ms,
         is_clean=bool(log_dir.is_clean),
+        is_marked=bool(log_dir.is_clean),
         recovery_point=partition.recovery_point,
         log_start_offset=partition.checkpointed.get(FileKind.LOG_START_OFFSET_CHECKPOINT),
         high_watermark=partition.high_watermark,
         cleaner_checkpoint=partition.checkpointed.get(FileKind.CLEANER_OFFSET_CHECKPOINT),
-        size_in_bytes=partition.size_in_bytes,
+        size_in_bytes=partition.readable_bytes,
     )
 
 
@@ -137,6 +153,8 @@ class Destination:
     scratch: Path | None = None
     """For what is not whole yet; outside the copies, so that nothing half done is ever in them."""
     in_place: bool = False
+    markers: Mapping[str, bytes] = field(default_factory=dict)
+    """By the path of a log dir: what the marker of a clean stop holds, if it is there."""
 
     def place(self, task: PartitionTask) -> PartitionTask:
         if self.copies is not None:
@@ -165,6 +183,10 @@ class Destination:
                 write_checkpoints(files, target, changed, is_included=here.__contains__)
             elif self.in_place:
                 write_checkpoints(files, files, changed)
+                marker = self.markers.get(log_dir.path)
+                name = FileKind.CLEAN_SHUTDOWN.value
+                if keeps_marker and marker is not None and not files.exists(name):
+                    files.replace(name, marker)
 
 
 @contextlib.contextmanager
@@ -179,13 +201,21 @@ def destination(
         brokers = [each.path for each in log_dirs if each.is_clean is not None]
         with whole_directory(output, [*paths, *brokers]) as attempt:
             yield Destination(copies=_copies(log_dirs, attempt), scratch=attempt.parent)
+            ensure_unchanged()  # or the copy is of files of two moments
     elif in_place:
         with contextlib.ExitStack() as stack:
             for each in log_dirs:
                 stack.enter_context(exclusive(each.path))
-            yield Destination(in_place=True)
+            yield Destination(in_place=True, markers=dict(_markers(log_dirs)))
     else:
         yield Destination()
+
+
+def _markers(log_dirs: Sequence[LogDir]) -> Iterator[tuple[str, bytes]]:
+    for log_dir in log_dirs:
+        files = DiskFiles(log_dir.path)
+        if files.exists(FileKind.CLEAN_SHUTDOWN.value):
+            yield log_dir.path, files.read(FileKind.CLEAN_SHUTDOWN.value, limit=_MARKER_LIMIT)
 
 
 def _copies(log_dirs: Sequence[LogDir], attempt: Path) -> dict[str, Path]:

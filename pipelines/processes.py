@@ -5,7 +5,8 @@ Here every process has a pipe of its own: its end tells which task died with it,
 takes its place, and the rest goes on.
 
 Processes are started afresh (forkserver, or spawn), never forked from this one: compiled kernels
-and their threads do not survive a fork.
+and their threads do not survive a fork. None of them sees the current directory, which may be
+evidence: nothing in it may be imported.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from functools import partial
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from kafka_format.access import watching
 from kafka_format.errors import FormatError
-from kafka_log.errors import LogError
+from kafka_format.search_path import CleanStart
+from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.errors import DamagedLogError, LogError, LogLoadError
 from pipelines.progress import listening
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 5.0
 """How long a process may take to end after its last task."""
+_DAMAGE = (FormatError, DamagedLogError, LogLoadError, UncleanableError)
+"""Findings, and not failures to read: something is wrong with the files, or too large for us."""
 
 
 class Answer(NamedTuple):
@@ -43,17 +49,33 @@ class Answer(NamedTuple):
     rows: list[Any]
     failure: tuple[str, str] | None = None
     """A message, and a traceback where the message cannot be all."""
+    is_damage: bool = False
+    """Whether the failure is the fault of what was read, and not of reading."""
+    grown: tuple[str, ...] = ()
+    """Files that were longer at the end than at the start."""
 
 
 def answer(number: int, task: Any, function: Function) -> Answer:
     """Rows that were given before an error are rows still."""
+    with watching() as watch:
+        answered = _answer(number, task, function)
+        changes = watch.changes()
+    if changes:
+        said = "; ".join(map(os_error_text, changes))
+        return answered._replace(failure=(said, ""))
+    return answered._replace(grown=tuple(watch.grown))
+
+
+def _answer(number: int, task: Any, function: Function) -> Answer:
     rows: list[Any] = []
     try:
         rows.extend(function(task))
     except (FormatError, LogError) as error:
-        return Answer(number, rows, (str(error), ""))
+        return Answer(number, rows, (str(error), ""), is_damage=isinstance(error, _DAMAGE))
     except OSError as error:
         return Answer(number, rows, (os_error_text(error), ""))
+    except MemoryError:
+        return Answer(number, rows, ("not enough memory for what is there", ""))
     except Exception as error:  # noqa: BLE001  # one task must not end the others
         return Answer(number, rows, (unforeseen(error), traceback.format_exc()))
     return Answer(number, rows)
@@ -85,7 +107,8 @@ class _Worker:
         self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, function), daemon=True
         )
-        self.process.start()
+        with CleanStart():  # the first one starts multiprocessing's server and tracker, too
+            self.process.start()
         theirs.close()
         self.number: int | None = None
 

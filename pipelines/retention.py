@@ -61,6 +61,7 @@ def _copy(files: OverlayFiles, task: PartitionTask) -> None:
 def _apply(plan: RetentionPlan, task: PartitionTask) -> None:
     """By way of `.deleted`, but without the wait: no reader holds a file open."""
     check_in_place(task.path)
+    task.unmark_clean()
     scheduler = Scheduler(FixedClock(task.now_ms))
     files = DiskFiles(task.path)
     apply_retention(plan, files, task.config, scheduler)

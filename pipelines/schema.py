@@ -40,13 +40,18 @@ STRINGS = ArrayType(STRING)
 TEXTS = MapType(STRING, STRING)
 HEADERS = ArrayType(StructType([StructField("key", STRING), StructField("value", BINARY)]))
 
+CORRUPT_RECORD = "_corrupt_record"
+"""As Spark's own readers call it (columnNameOfCorruptRecord)."""
 Columns = tuple[tuple[str, DataType, str], ...]
 
 _TOPIC: Columns = (
     ("topic", STRING, "by the name of the directory"),
     ("partition", INT, "by the name of the directory; null if that is no partition's"),
 )
-_PATH: Columns = (("path", STRING, "the file"),)
+_BASE64: Columns = (
+    ("path_base64", STRING, "the bytes of a path that is no UTF-8; null of one that is"),
+)
+_PATH: Columns = (("path", STRING, "the file"), *_BASE64)
 _FILE: Columns = (*_TOPIC, ("segment", LONG, "base offset in the file's name"), *_PATH)
 _ORIGIN: Columns = (
     ("segment", LONG, "base offset of the segment the record lies in"),
@@ -78,6 +83,8 @@ RECORDS: Columns = (
     ("magic", SHORT, "0, 1 or 2"),
     ("topic_id", STRING, "by partition.metadata; only if `columns` names it"),
     ("path", STRING, "the .log it lies in; only if `columns` names it"),
+    ("path_base64", STRING, "of a path that is no UTF-8; only if `columns` names it"),
+    (CORRUPT_RECORD, STRING, "of a row that stands for damage: what; null of a record"),
 )
 
 BATCHES: Columns = (
@@ -106,6 +113,7 @@ BATCHES: Columns = (
 
 LOG_DIRS: Columns = (
     ("path", STRING, "the directory"),
+    *_BASE64,
     ("node_id", INT, "by meta.properties"),
     ("cluster_id", STRING, "by meta.properties"),
     ("directory_id", STRING, "by meta.properties"),
@@ -113,6 +121,7 @@ LOG_DIRS: Columns = (
     ("is_clean", BOOLEAN, "stopped in order; null if no broker's sign is there"),
     ("broker_epoch", LONG, "of the clean stop"),
     ("has_lock", BOOLEAN, "a .lock file is there"),
+    ("is_running", BOOLEAN, "another process holds .lock: a broker runs on this directory"),
     ("checkpoints", TEXTS, "state of each checkpoint file"),
     ("metadata_end_offset", LONG, "of the KRaft metadata here"),
     ("topics", INT, "how many"),
@@ -380,6 +389,7 @@ COMPACTION: Columns = (
     ("record_count", INT, "of a row that is about a batch: how many it had"),
     ("detail", STRING, "the rule as a sentence"),
     ("path", STRING, "the partition's directory; only if `columns` names it"),
+    ("path_base64", STRING, "of a path that is no UTF-8; only if `columns` names it"),
 )
 
 COLUMNS: dict[str, Columns] = {
@@ -404,8 +414,8 @@ COLUMNS: dict[str, Columns] = {
     "compaction": COMPACTION,
 }
 ON_REQUEST: dict[str, frozenset[str]] = {
-    "records": frozenset({"path", "topic_id"}),
-    "compaction": frozenset({"path"}),
+    "records": frozenset({"path", "path_base64", "topic_id"}),
+    "compaction": frozenset({"path", "path_base64"}),
 }
 WHAT_IF = frozenset({"compaction"})
 """Tables of what would be, not of what is there: those who want everything do not mean them."""
@@ -417,13 +427,19 @@ def column_names(table: str) -> tuple[str, ...]:
     return tuple(name for name, _, _ in COLUMNS[table] if name not in hidden)
 
 
-def spark_schema(table: str, columns: Sequence[str] | None = None) -> StructType:
-    """All columns but those on request, or just these, in the order in which they are named."""
+def spark_schema(
+    table: str, columns: Sequence[str] | None = None, shown: Sequence[str] | None = None
+) -> StructType:
+    """All columns but those on request, or just these, in the order in which they are named.
+
+    `shown` is what they are called, if that is to differ.
+    """
     known = {name: (kind, comment) for name, kind, comment in COLUMNS[table]}
+    names = columns or column_names(table)
     return StructType(
         [
-            StructField(name, known[name][0], nullable=True, metadata={"comment": known[name][1]})
-            for name in columns or column_names(table)
+            StructField(called, known[name][0], nullable=True, metadata={"comment": known[name][1]})
+            for name, called in zip(names, shown or names, strict=True)
         ]
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.index_end import Stop
 from kafka_format.offset_index import decode_offset_index
@@ -61,7 +62,7 @@ def index_entries(segment: Segment, size: int, storage: Storage) -> Entries | No
         return None
     try:
         index = decode_offset_index(storage.read(file.path, limit=JAVA_MAX), segment.base_offset)
-    except OSError:
+    except (OSError, FormatError):
         return None
     if index.stop not in (Stop.END_OF_FILE, Stop.ZERO_PADDING) or not len(index.entries):
         return None
@@ -125,7 +126,7 @@ def may_reach(segment: Segment, timestamp: int, storage: Storage) -> bool:
             return True
         with storage.open(_log(segment)) as file:
             return first_later(file, index, path=_log(segment), start=start) is not None
-    except OSError:
+    except (OSError, FormatError):
         return True
 
 

@@ -4,6 +4,9 @@ Settings are in one file, conf/spark-defaults.conf: spark-submit is given it by 
 a session of our own reads it here (in a wheel it lies beside this module). Delta's lines are left
 out unless asked for, because Spark downloads its jars before it starts.
 
+Nothing in the current directory is imported, for it may be evidence: not by the workers of a
+session that starts here, nor of one that spark-submit starts (docs/decisions/0011).
+
 pyspark is imported in functions alone: a job that stays in this process never loads it.
 """
 
@@ -15,9 +18,20 @@ import io
 import os
 import shutil
 import sys
+import tempfile
+import uuid
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from kafka_format.search_path import (
+    PYTHON_PATH,
+    SAFE_PATH,
+    CleanStart,
+    current_directory_entries,
+    safe_environment,
+)
+from kafka_format.shown_text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +57,7 @@ _LOCAL = {
     "spark.log.level": "ERROR",
 }
 """For a session that is not spark-submit's."""
+_EXECUTOR_SAFE_PATH = f"spark.executorEnv.{SAFE_PATH}"
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
 """Where spark-submit's JVM listens; it sets this for the Python program it starts, nobody else."""
 
@@ -136,6 +151,7 @@ def session(
 
     there = SparkSession.getActiveSession()
     if there is not None:
+        _warn_of_foreign_workers(there)
         return there
     context(app_name, delta=delta, more=more)
     made = SparkSession.builder.getOrCreate()
@@ -157,20 +173,118 @@ def context(
     there = SparkContext._active_spark_context  # noqa: SLF001  # no other way to ask
     if there is not None:
         return there
+    _warn_of_current_directory()
     conf = SparkConf()
+    variables = {}
     if not is_submitted():
-        # Workers of this machine: the Python that runs here, not the first on the path.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf.setAppName(app_name)
         conf.setAll(list({**_LOCAL, **settings(delta=delta), **(more or {})}.items()))
+        # Workers of this machine: the Python that runs here, not the first on the path.
+        variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
+        variables |= _spark_home()
+    conf.setIfMissing(_EXECUTOR_SAFE_PATH, "1")
+    if str(conf.get("spark.master", "")).startswith("local"):
+        conf.setIfMissing("spark.sql.warehouse.dir", _scratch_warehouse())
     try:
-        made = SparkContext(conf=conf)
+        with CleanStart(**variables):
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # the JVM, and no more
+            _make_safe(SparkContext._jvm)  # noqa: SLF001
+            made = SparkContext(conf=conf)
     except PySparkRuntimeError as error:
         raise SparkUnavailableError(
             f"Spark did not start ({_first_line(error)}): it needs Java 17 or newer"
         ) from error
     atexit.register(made.stop)
     return made
+
+
+def _scratch_warehouse() -> str:
+    """Return a place for tables without a path; Spark's own is in the current directory.
+
+    Spark makes it with the first look at the catalog. A catalog in memory ends with its session,
+    so nothing is lost when the files do.
+    """
+    place = Path(tempfile.gettempdir()) / f"kafka-forensics-warehouse-{uuid.uuid4().hex}"
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    return str(place)
+
+
+def _spark_home() -> dict[str, str]:
+    """Return SPARK_HOME as pyspark would find it, had it not looked into `..` first.
+
+    That is the directory above the current one. A `bin/spark-submit` in the evidence would run.
+    """
+    spec = importlib.util.find_spec("pyspark")
+    if "SPARK_HOME" in os.environ or spec is None or spec.origin is None:
+        return {}
+    package = Path(spec.origin).parent
+    for home in (package / "spark-distribution", package, package.parents[1]):
+        if (home / "bin" / "spark-submit").is_file() and (home / "jars").is_dir():
+            return {"SPARK_HOME": str(home)}
+    return {}
+
+
+def _make_safe(jvm: Any) -> None:
+    """Keep the Python processes that this JVM starts off the current directory.
+
+    Spark hands `spark.executorEnv` to workers, but not to the process that looks for data sources:
+    that one has the environment of the JVM, which spark-submit started before us. Java has no call
+    to change it. ProcessBuilder takes it from this map, which Spark opens to reflection at its
+    start (`--add-opens java.base/java.lang`).
+    """
+    from py4j.protocol import Py4JError
+
+    if jvm.System.getenv(SAFE_PATH):
+        return
+    try:
+        shown = _static(jvm, "java.lang.ProcessEnvironment", "theUnmodifiableEnvironment").get(None)
+        variables = _static(jvm, "java.util.Collections$UnmodifiableMap", "m").get(shown)
+        for name, value in safe_environment(jvm.System.getenv(PYTHON_PATH)).items():
+            if value is None:
+                variables.pop(name, None)
+            else:
+                variables[name] = value
+    except (Py4JError, TypeError) as error:
+        raise SparkUnavailableError(
+            f"Spark was started without {SAFE_PATH}=1, and its Python processes would search the "
+            f"current directory for modules: set {SAFE_PATH}=1 before spark-submit"
+        ) from error
+
+
+def _static(jvm: Any, class_name: str, name: str) -> Any:
+    field = jvm.java.lang.Class.forName(class_name).getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+_warned = set[str]()
+
+
+def _warn_once(text: str) -> None:
+    if text not in _warned:
+        _warned.add(text)
+        sys.stderr.write(f"kafka-forensics: {escaped(text)}\n")
+
+
+def _warn_of_current_directory() -> None:
+    """A notebook's kernel has it on its path before we are loaded; a command has dropped it."""
+    for entry in current_directory_entries()[:1]:
+        _warn_once(
+            f"Python searches the current directory for modules (sys.path has {entry!r}), so code "
+            f"in the evidence could run: start Python with {SAFE_PATH}=1"
+        )
+
+
+def _warn_of_foreign_workers(spark: SparkSession) -> None:
+    """A session that others started: its workers are theirs."""
+    _warn_of_current_directory()
+    made = getattr(spark, "_sc", None)
+    if made is None or made.environment.get(SAFE_PATH):
+        return
+    _warn_once(
+        "Spark's Python workers search the current directory for modules, so code in the evidence "
+        f"could run: set {SAFE_PATH}=1 before Spark starts, and {_EXECUTOR_SAFE_PATH}=1"
+    )
 
 
 def _ensure_available() -> None:

@@ -30,8 +30,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from pipelines.options import OptionsError, parse_options
 from pipelines.pushdown import bounds_of
-from pipelines.schema import spark_schema
-from pipelines.storage import Storage, process_bytes_read
+from pipelines.schema import CORRUPT_RECORD, spark_schema
+from pipelines.selection import ScannedOnce
+from pipelines.storage import process_bytes_read
 from pipelines.tables import reader_of
 from pipelines.worker_memory import settle
 
@@ -67,7 +68,8 @@ class KafkaFiles(DataSource):
         return "kafka_files"
 
     def schema(self) -> StructType:
-        return spark_schema(self._parsed.table, self._parsed.columns)
+        names = shown_names(self._parsed)
+        return spark_schema(self._parsed.table, self._parsed.columns, names)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         self._refuse_other(schema)
@@ -86,6 +88,11 @@ class KafkaFiles(DataSource):
             )
 
 
+def shown_names(options: Options) -> list[str]:
+    """Of the columns: the one that tells of damage has the name that the options give it."""
+    return [options.corrupt_column if name == CORRUPT_RECORD else name for name in options.columns]
+
+
 def _named_types(schema: StructType) -> list[str]:
     return [f"{field.name} {field.dataType.simpleString()}" for field in schema]
 
@@ -98,7 +105,7 @@ class _Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         before = process_bytes_read()
-        splits = reader_of(self.options.table).plan(self.options, Storage(self.options.paths))
+        splits = reader_of(self.options.table).plan(self.options, ScannedOnce(self.options.paths))
         size = planned_bytes(splits)
         tell(
             f"planned {len(splits)} splits of {self.options.table}",
@@ -113,12 +120,12 @@ class _Reader(DataSourceReader):
         if partition.value is None:  # what Spark makes of an empty list
             return
         before, rows = process_bytes_read(), 0
-        names = list(self.options.columns)
+        names, shown = list(self.options.columns), shown_names(self.options)
         try:
             for batch in reader_of(self.options.table).read(partition.value, self.options):
                 if batch.num_rows:
                     rows += batch.num_rows
-                    yield batch.select(names)
+                    yield batch.select(names).rename_columns(shown)
         finally:
             size = process_bytes_read() - before
             tell(f"read a split of {self.options.table}", rows=rows, bytes_read=size)

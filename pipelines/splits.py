@@ -18,19 +18,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafka_format.columnar.records import RecordScan
+from kafka_format.errors import FormatError
 from kafka_format.java_text import uuid_text
+from kafka_format.shown_text import name_text
 from kafka_log.evidence.inventory import Trouble
-from kafka_log.names import DirectoryKind, FileKind
+from kafka_log.names import FileKind
 from kafka_log.transactions import read_transactions
-from pipelines.log_ranges import OFFSET_END, Aborted, LogRange, iter_batches
+from pipelines.log_ranges import OFFSET_END, Aborted, Damage, LogRange, iter_batches
 from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
+from pipelines.refusals import refusal_of
 from pipelines.segment_index import are_batches, index_entries, may_reach, walked_entries
-from pipelines.storage import StorageError, is_refused
+from pipelines.selection import is_meant, shown_name
+from pipelines.storage import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_format.errors import FormatError
     from kafka_log.evidence.inventory import Inventory, Partition, Segment
     from pipelines.options import Options
     from pipelines.segment_index import Entries
@@ -50,6 +53,8 @@ class _Wanted:
 
     first: int = 0
     end: int = OFFSET_END
+    is_from_start: bool = True
+    """Whether nobody asked where to begin."""
     aborted: tuple[Aborted, ...] = ()
     least_timestamp: int | None = None
 
@@ -71,11 +76,8 @@ def wanted_partitions(options: Options, storage: Storage) -> Iterator[Partition]
     if options.mode is Mode.FAILFAST:
         _refuse_unreadable(inventory)
     for _, partition in inventory.partitions():
-        inside = f"{partition.path.rstrip('/')}/"
-        was_named = any(f"{path}/".startswith(inside) for path in given)
-        if partition.state is not DirectoryKind.PARTITION and not was_named:
-            continue
-        if options.includes(partition.topic, partition.partition):
+        is_wanted = options.includes(partition.topic, partition.partition)
+        if is_wanted and is_meant(partition, given):
             yield partition
 
 
@@ -87,7 +89,7 @@ def _tell_unknown(options: Options, storage: Storage) -> None:
     }
     if not any(named.values()):
         return
-    here = {(each.topic, each.partition) for _, each in storage.scan().partitions()}
+    here = {(name_text(each.topic), each.partition) for _, each in storage.scan().partitions()}
     for option, offsets in named.items():
         unknown = [f"{topic}-{number}" for topic, number in offsets if (topic, number) not in here]
         if unknown:
@@ -98,7 +100,7 @@ def _refuse_unreadable(inventory: Inventory) -> None:
     """A directory that the disk does not let us look into may hold anything."""
     for problem in inventory.all_problems():
         if problem.trouble is Trouble.UNREADABLE:
-            raise StorageError(f"{problem.path}: {problem.message}")
+            raise StorageError(f"{shown_name(problem.path)}: {problem.message}")
 
 
 def pack(ranges: Iterable[LogRange], most: int) -> Iterator[Split]:
@@ -122,30 +124,43 @@ def pack(ranges: Iterable[LogRange], most: int) -> Iterator[Split]:
 def _wanted(
     partition: Partition, options: Options, storage: Storage, *, as_consumer: bool
 ) -> _Wanted:
-    topic, number, bounds = partition.topic, partition.partition, options.bounds
+    topic, number, bounds = name_text(partition.topic), partition.partition, options.bounds
     first = options.starting_offsets.of(topic, number)
     end = options.ending_offsets.of(topic, number)
     earliest = (partition.log_start_offset or 0) if as_consumer else 0
-    if first == EARLIEST:
+    is_from_start = first == EARLIEST
+    if is_from_start:
         first = earliest
     end = OFFSET_END if end == LATEST else end
-    if options.starting_timestamp is not None:
-        at = offset_of_time(partition, options.starting_timestamp, storage, first)
+    starting_time, ending_time = (
+        options.starting_time(topic, number),
+        options.ending_time(topic, number),
+    )
+    if starting_time is not None:
+        is_from_start = False
+        at = offset_of_time(partition, starting_time, storage, first)
         first = OFFSET_END if at is None else at
-    if options.ending_timestamp is not None:
+    if ending_time is not None:
         # As ListOffsets, which does not know of records below the log start either.
-        at = offset_of_time(partition, options.ending_timestamp, storage, earliest)
+        at = offset_of_time(partition, ending_time, storage, earliest)
         end = end if at is None else min(end, at)
     if bounds.least_offset is not None:
+        is_from_start = False
         first = max(first, bounds.least_offset)
     if bounds.largest_offset is not None:
-        end = min(end, bounds.largest_offset + 1)
+        end = min(end, bounds.largest_offset + 1, OFFSET_END)
     aborted: tuple[Aborted, ...] = ()
     is_committed = options.isolation_level is IsolationLevel.READ_COMMITTED
     if as_consumer and is_committed and partition.segments and first < end:
         stable, aborted = _committed(partition, storage)
         end = min(end, stable)
-    return _Wanted(first=first, end=end, aborted=aborted, least_timestamp=bounds.least_timestamp)
+    return _Wanted(
+        first=first,
+        end=end,
+        is_from_start=is_from_start,
+        aborted=aborted,
+        least_timestamp=bounds.least_timestamp,
+    )
 
 
 def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Aborted, ...]]:
@@ -160,11 +175,13 @@ def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Abort
             log_start_offset=partition.log_start_offset or 0,
             behind_damage=True,
         )
-    except OSError as error:
-        if not is_refused(error, partition.path):
+    except (OSError, FormatError) as error:
+        refusal = refusal_of(error, partition.path)
+        if refusal is None:
             raise
-        place, said = error.filename or partition.path, error.strerror
-        raise StorageError(f"{place}: {said}: what was committed is not known without it") from None
+        place = shown_name(_place(error) or partition.path)
+        said = f"{place}: {refusal.found}: what was committed is not known without it"
+        raise StorageError(said) from None
     found = {
         Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.aborted()
     }
@@ -172,6 +189,10 @@ def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Abort
         Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.indexed
     }
     return report.last_stable_offset, tuple(sorted(found, key=lambda each: each.first_offset))
+
+
+def _place(error: OSError | FormatError) -> str | None:
+    return error.location.path if isinstance(error, FormatError) else error.filename
 
 
 def offset_of_time(
@@ -186,8 +207,8 @@ def offset_of_time(
         source = _whole(partition, segment)
         try:
             found = _offset_in_segment(source, timestamp, storage, first_offset)
-        except OSError as error:
-            if not is_refused(error, source.path):
+        except (OSError, FormatError) as error:
+            if refusal_of(error, source.path) is None:
                 raise
             continue
         if found is not None:
@@ -211,7 +232,7 @@ def _offset_in_segment(
     return None
 
 
-def _pass_over(error: FormatError, offset: int | None) -> None:
+def _pass_over(damage: Damage) -> None:
     """The reader tells of it, by the mode."""
 
 
@@ -279,8 +300,9 @@ def _segment_ranges(
             # Not up to the next segment's name: a batch that lies about its offset is still here.
             offsets = (wanted.first, wanted.end)
             cuts = _cuts(segment, size, offsets, options.max_split_bytes, storage)
-        except OSError as error:
-            if not is_refused(error, segment.log.path):  # else the reader tells of it, by the mode
+        except (OSError, FormatError) as error:
+            # What the reader is refused it tells, by the mode.
+            if refusal_of(error, segment.log.path) is None:
                 raise
     topic_id = None if partition.topic_id is None else uuid_text(partition.topic_id)
     for start, end in pairwise(cuts):
@@ -293,6 +315,7 @@ def _segment_ranges(
             end=end,
             first_offset=wanted.first,
             end_offset=wanted.end,
+            is_from_start=wanted.is_from_start,
             aborted=_overlapping(wanted.aborted, segment.base_offset, end_offset),
             topic_id=topic_id,
         )

@@ -26,8 +26,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar, cast
 from urllib.parse import urlsplit
 
-from kafka_log.disk.files import File, Files
+from kafka_format.access import open_evidence
+from kafka_log.disk.files import DiskFiles, File, Files
 from kafka_log.evidence.scan import scan
+from kafka_log.file_limits import largest_size
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -35,6 +37,7 @@ from kafka_log.names import (
     parse_directory_name,
     parse_file_name,
 )
+from pipelines.globs import alternatives
 from pipelines.options import OptionsError
 
 if TYPE_CHECKING:
@@ -117,9 +120,8 @@ class Storage:
             )
         if not _has_anything(inventory):
             where = ", ".join(map(shown, self.paths))
-            expected = "expected a log directory, a partition or a file of Kafka's"
             also = "".join(f"; {each.path}: {each.message}" for each in inventory.problems[:1])
-            raise StorageError(f"{where}: found no partition, {expected}{also}")
+            raise StorageError(f"{where}: nothing of Kafka's here{also}")
         return inventory
 
     def _refuse_missing(self, inventory: Inventory) -> None:
@@ -147,7 +149,7 @@ class Storage:
     def open(self, path: str) -> BinaryIO:
         """For reading, unbuffered; reads are counted."""
         if not _is_remote(path):
-            return cast("BinaryIO", _LocalFile(path, self))
+            return cast("BinaryIO", _LocalFile(local_path(path), self))
         source = self._remotes[_root(path)].open_input_file(_inner(path))
         return cast("BinaryIO", _RemoteFile(source, self))
 
@@ -167,8 +169,7 @@ class Storage:
     def names(self, directory: str) -> list[str]:
         """Of its regular files, sorted."""
         if not _is_remote(directory):
-            with os.scandir(directory) as entries:
-                return sorted(entry.name for entry in entries if entry.is_file())
+            return DiskFiles(directory).names()
         filesystem = self._remotes[_root(directory)]
         return sorted(info.base_name for info in _infos(filesystem, _inner(directory), deep=False))
 
@@ -290,24 +291,48 @@ def _without_glob(uri: str) -> str:
     """A `?` in a URI begins its settings, so globs there have `*` and `[` alone."""
     location, mark, query = uri.partition("?")
     scheme, separator, rest = location.partition("://")
-    kept = [part for part in rest.split("/") if not _MAGIC & set(part)]
+    kept = [part for part in rest.split("/") if not (_MAGIC | {"{"}) & set(part)]
     return f"{scheme}{separator}{'/'.join(kept)}{mark}{query}"
 
 
 def _expand(path: str) -> list[str]:
     """Local paths that a glob means; of a plain path itself, there or not."""
     plain = local_path(path)
-    if not _MAGIC & set(plain) or Path(plain).exists():
+    if not (_MAGIC | {"{"}) & set(plain) or Path(plain).exists():
         return [plain]
-    found = sorted(glob.glob(plain, recursive=True))  # noqa: PTH207  # takes absolute patterns
+    found: dict[str, None] = {}
+    for each in _alternatives(plain):
+        if not _MAGIC & set(each) or Path(each).exists():
+            found[each] = None
+        else:
+            matches = glob.glob(each, recursive=True)  # noqa: PTH207  # takes absolute patterns
+            found |= dict.fromkeys(sorted(matches))
     if not found:
         raise StorageError(f"{path}: found no match, expected at least one path")
-    return found
+    return list(found)
+
+
+def _alternatives(path: str) -> list[str]:
+    try:
+        return alternatives(path)
+    except ValueError as error:
+        raise StorageError(f"{shown(path)}: {error}") from None
 
 
 def _glob_remote(filesystem: FileSystem, uri: str) -> list[str]:
     """The same of a URI: without its settings, and with what its globs mean."""
-    first, *rest = _inner(uri).lstrip("/").split("/")
+    found = [
+        path
+        for each in _alternatives(_inner(uri).lstrip("/"))
+        for path in _reached(filesystem, each)
+    ]
+    if not found:
+        raise StorageError(f"{shown(uri)}: found no match, expected at least one path")
+    return [f"{_start(uri)}{path}" for path in sorted(set(found))]
+
+
+def _reached(filesystem: FileSystem, pattern: str) -> list[str]:
+    first, *rest = pattern.split("/")
     reached = [first]
     for part in rest:
         if not _MAGIC & set(part):
@@ -319,9 +344,7 @@ def _glob_remote(filesystem: FileSystem, uri: str) -> list[str]:
             for info in _infos(filesystem, path, deep=False, directories=True)
             if fnmatchcase(info.base_name, part)
         ]
-    if not reached:
-        raise StorageError(f"{shown(uri)}: found no match, expected at least one path")
-    return [f"{_start(uri)}{path}" for path in sorted(reached)]
+    return reached
 
 
 def _infos(
@@ -387,23 +410,38 @@ def _moved(value: _T, shadow: str, start: str) -> _T:
 # ------------------------------------------------------------------------------- open files
 
 
-class _LocalFile(io.FileIO):
+class _LocalFile(io.RawIOBase):
+    """A file of the evidence; whoever watches it (access.watching) compares it at the end."""
+
     def __init__(self, path: str, storage: Storage) -> None:
-        super().__init__(local_path(path), "rb")
+        limit = largest_size(parse_file_name(Path(path).name).kind)
+        self._file = open_evidence(path, limit=limit)
         self._storage = storage
 
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
     def readinto(self, buffer: Any, /) -> int:
-        got = super().readinto(buffer) or 0
+        got = self._file.readinto(buffer)
         self._storage.count(got)
         return got
 
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(-1 if size is None else size) or b""
-        self._storage.count(len(data))
-        return data
-
-    def readall(self) -> bytes:
-        return self.read(-1)
+    def close(self) -> None:
+        if hasattr(self, "_file"):  # else it could not be opened
+            self._file.close()
+        super().close()
 
 
 class _RemoteFile(io.RawIOBase):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, NamedTuple, TypeGuard, Type
 
 import numpy as np
 
+from kafka_format.access import EvidenceFile
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import TABLE_ROWS, BatchColumns, Piece, segment_end
 from kafka_format.columnar.window import PAGE, memory_of, pages, readonly
@@ -192,7 +193,9 @@ class _Slot(Generic[T]):
 def can_read_ahead(source: BinaryIO | Buffer, size: int, chunk_bytes: int) -> TypeGuard[BinaryIO]:
     """From a regular file that is given as it is, and large enough."""
     raw = source.raw if type(source) is io.BufferedReader else source
-    if type(raw) is not io.FileIO or size < _LEAST_CHUNKS * chunk_bytes:
+    if type(raw) is not io.FileIO and type(raw) is not EvidenceFile:
+        return False
+    if size < _LEAST_CHUNKS * chunk_bytes:
         return False
     return hasattr(os, "preadv") and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 

@@ -24,7 +24,7 @@ from kafka_format.columnar.ahead import Ahead, can_read_ahead
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
 from kafka_format.columnar.native_codecs import zstd_contexts
 from kafka_format.columnar.window import CHUNK_BYTES, Field, Scratch, readonly
-from kafka_format.compression import Codec, decompress
+from kafka_format.compression import Codec, decompress, default_limit
 from kafka_format.errors import MEMORY, FormatError, Location
 from kafka_format.log_file import LogFile, SegmentEnd
 
@@ -401,8 +401,12 @@ class RecordScan:
         starts: Int64s,
         ends: Int64s,
     ) -> tuple[int, int, bool]:
-        """What a kernel can unpack without asking us; legacy wrappers it leaves to us."""
-        if run.batches.is_legacy[0]:
+        """What a kernel can unpack without asking us; legacy wrappers it leaves to us.
+
+        It knows no limit but the arena's size.
+        """
+        limit = default_limit() if self._limit is None else self._limit
+        if run.batches.is_legacy[0] or limit < len(arena):
             return first, at, False
         data = kernel_bytes(run.data, compiled=self.compiled)
         places = (arena, at, starts, ends, zstd_contexts().decompressing if self.compiled else 0)
@@ -422,10 +426,10 @@ class RecordScan:
         magic = int(table[k.MAGIC, batch])
         if magic >= 2:
             start += k.RECORD_BATCH_OVERHEAD
-        elif codec is Codec.NONE:
-            return run.data[start:end]
-        else:
+        elif codec is not Codec.NONE:
             start, end = _wrapper_value(run.data, start, end, magic)
+        if codec is Codec.NONE:
+            return run.data[start:end]
         try:
             plain = decompress(codec, run.data[start:end].data, magic=magic, limit=self._limit)
         except FormatError:

@@ -66,7 +66,7 @@ def iter_until_damage(batch: RecordBatch) -> Iterator[Record]:
 
 def _prefix(codec: Codec, data: memoryview, magic: int) -> bytes:
     out = io.BytesIO()
-    limit = default_limit(len(data))
+    limit = default_limit()
     for chunk in _PREFIXES[codec](data, magic):
         if out.tell() + len(chunk) > limit:
             break

@@ -76,6 +76,19 @@ RULES: dict[str, Rule] = {
         "After an unclean stop the zeros are cut off. After a clean stop a broker that reads this "
         "segment as it loads the log (it does read the last one) does not start.",
     ),
+    "LOG006": Rule(
+        _W,
+        "records larger than the reader's limit, not decoded",
+        "Nothing: Kafka has no such limit. A client or broker that decompresses the batch needs "
+        "the memory for it.",
+    ),
+    "LOG007": Rule(
+        _E,
+        "a batch outside of its segment's offsets, or before the batch that it follows",
+        "The batch stays. If recovery reads it (after an unclean stop) and no index entry can hold "
+        "its offset, the segment is split or the log dir fails. Whoever asks for its offsets may "
+        "not find them.",
+    ),
     "IDX001": Rule(_W, "an entry of an offset index that cannot follow", _USED_AS_IT_IS),
     "IDX002": Rule(_W, "part of an entry at the end of an offset index", _USED_AS_IT_IS),
     "IDX003": Rule(_W, "something behind the zeros of an offset index", _USED_AS_IT_IS),
@@ -161,6 +174,26 @@ RULES: dict[str, Rule] = {
         "The broker does not start with both.",
     ),
     "DIR004": Rule(_N, "a directory inside a partition's", "Nobody looks at it."),
+    "DIR005": Rule(
+        _E,
+        "something other than a regular file under a name of Kafka's",
+        "The broker fails when it opens it: it does not start, or takes the log dir offline.",
+    ),
+    "DIR006": Rule(
+        _E,
+        "a file larger than Kafka can write",
+        "The partition does not load: Kafka counts positions in such a file in 31 bits.",
+    ),
+    "DIR007": Rule(
+        _W,
+        "a link that leads out of the given paths, not followed",
+        "A broker follows it.",
+    ),
+    "DIR008": Rule(
+        _E,
+        "a file that changed while it was read",
+        "Unknown: something else writes to this directory.",
+    ),
 }
 
 

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from kafka_format.access import access
 from kafka_format.batch import Attributes
 from kafka_format.columnar.records import RecordScan
-from kafka_format.errors import CrcMismatchError
+from kafka_format.control import decode_control_record
+from kafka_format.errors import CrcMismatchError, FormatError, Location, OverLimitError
 from kafka_log.checks.finding import Finding
 from kafka_log.checks.records import judge_of
 from kafka_log.resync import BatchSearch
@@ -20,23 +22,35 @@ from kafka_log.resync import BatchSearch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
+    from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
     from kafka_format.log_file import SegmentEnd
     from kafka_log.checks.finding import About
     from kafka_log.checks.records import Judge
 
+OUT_OF_PLACE = "LOG007"
+_MOST_OFFSETS = 2**31 - 1
+"""An index counts offsets from its segment's name in 31 bits."""
 _ENDS = {"corrupt_batch": "LOG002", "truncated_batch": "LOG004", "zeroed_tail": "LOG005"}
 
 
 def check_log(
-    log: BinaryIO, about: About, *, base_offset: int | None = None, verify: bool = True
+    log: BinaryIO,
+    about: About,
+    *,
+    base_offset: int | None = None,
+    next_base: int | None = None,
+    verify: bool = True,
 ) -> Iterator[Finding]:
-    """Of a `.log` (`base_offset` is its name) or a metadata snapshot, whole; the largest batch is
-    all that is in memory.
+    """Of a `.log` (`base_offset` is its name, `next_base` that of the next) or a metadata snapshot,
+    whole; the largest batch is all that is in memory.
 
     Without `verify`, a wrong checksum is no finding.
     """
     judge = judge_of(about.topic)
+    places = None if base_offset is None else _Places(base_offset, next_base)
     search = BatchSearch(log, base_offset=base_offset)
     position: int | None = 0
     while position is not None:
@@ -44,6 +58,10 @@ def check_log(
         next_offset = suspect = None
         for columns in scan:
             yield from _damaged(columns, about)
+            yield from _too_large(columns, about)
+            yield from _broken_controls(columns, about)
+            if places is not None:
+                yield from places.findings(columns, about)
             if judge is not None:
                 yield from _judged(columns, judge, about)
             if len(columns.batches):
@@ -75,9 +93,118 @@ def _damaged(columns: RecordColumns, about: About) -> Iterator[Finding]:
     if columns.is_continuation:  # the same batch again: told with its first piece
         return
     for damage in columns.damage:
-        rule = "LOG001" if isinstance(damage.error, CrcMismatchError) else "LOG003"
+        rule = rule_of(damage.error)
         offset = int(columns.batches.base_offset[damage.batch])
         yield Finding.of_error(rule, about, damage.error, offset=offset)
+
+
+def rule_of(error: FormatError) -> str:
+    """What is wrong with a batch that lies where one should."""
+    if isinstance(error, CrcMismatchError):
+        return "LOG001"
+    return "LOG006" if isinstance(error, OverLimitError) else "LOG003"
+
+
+def row_sizes(columns: RecordColumns) -> npt.NDArray[np.int64]:
+    """Bytes of each record: key, value and headers."""
+    sizes = np.maximum(columns.key_length, 0).astype(np.int64)
+    sizes += np.maximum(columns.value_length, 0)
+    if columns.headers_count.any():
+        headers = columns.headers()
+        lengths = np.maximum(headers.key_length, 0).astype(np.int64)
+        lengths += np.maximum(headers.value_length, 0)
+        np.add.at(sizes, headers.record, lengths)
+    return sizes
+
+
+def over_limit(columns: RecordColumns, limit: int) -> npt.NDArray[np.intp]:
+    """Records that are larger; of batches that are compressed, no record is larger than those."""
+    if not len(columns) or not (columns.batches.size_in_bytes > limit).any():
+        return np.empty(0, np.intp)
+    return np.flatnonzero(row_sizes(columns) > limit)
+
+
+def over_limit_error(columns: RecordColumns, row: int, path: str) -> OverLimitError:
+    limit = access().max_decompressed_bytes
+    position = int(columns.batches.position[columns.batch[row]])
+    size, offset = int(row_sizes(columns)[row]), int(columns.offset[row])
+    return OverLimitError(
+        Location(path, position),
+        f"a record of {size} bytes at offset {offset}, not decoded",
+        f"at most {limit} bytes (--max-decompressed-bytes)",
+    )
+
+
+def _too_large(columns: RecordColumns, about: About) -> Iterator[Finding]:
+    for row in over_limit(columns, access().max_decompressed_bytes).tolist():
+        error = over_limit_error(columns, row, about.path)
+        yield Finding.of_error("LOG006", about, error, offset=int(columns.offset[row]))
+
+
+def _broken_controls(columns: RecordColumns, about: About) -> Iterator[Finding]:
+    """Control records that a broker cannot decode; those of an unknown type it passes over."""
+    batches = columns.batches
+    is_control = (batches.attributes & Attributes.CONTROL != 0) & (batches.magic >= 2)
+    if not is_control.any():
+        return
+    for row in np.flatnonzero(is_control[columns.batch]).tolist():
+        try:
+            decode_control_record(columns.key(row), columns.value(row))
+        except FormatError as error:
+            position = int(batches.position[columns.batch[row]])
+            offset = int(columns.offset[row])
+            found = f"a control record of {error.found}"
+            yield Finding.of(
+                "LOG003", about, found, error.expected, position=position, offset=offset
+            )
+
+
+class _Places:
+    """Where the batches of a segment are to lie: above its name, below the next, and in order."""
+
+    def __init__(self, base_offset: int, next_base: int | None) -> None:
+        self._base = base_offset
+        self._end = base_offset + _MOST_OFFSETS + 1 if next_base is None else next_base
+        self._last = base_offset - 1
+        """Offset of the batch before."""
+
+    def findings(self, columns: RecordColumns, about: About) -> Iterator[Finding]:
+        """A header that the checksum does not vouch for is passed over: it is damage already."""
+        batches = columns.batches
+        if not len(batches) or columns.is_continuation:
+            return
+        # A legacy wrapper tells its last offset alone.
+        first = np.where(batches.is_legacy, batches.last_offset, batches.base_offset)
+        last = batches.last_offset
+        sound = np.ones(len(batches), np.bool_)
+        sound[
+            [batch for batch, error in columns.damage if not isinstance(error, OverLimitError)]
+        ] = False
+        follows = first[0] > self._last and bool((first[1:] > last[:-1]).all())
+        if sound.all() and follows and (last >= first).all() and last[-1] < self._end:
+            self._last = int(last[-1])
+            return
+        for batch in np.flatnonzero(sound).tolist():
+            yield from self._judged(batches, batch, int(first[batch]), int(last[batch]), about)
+
+    def _judged(
+        self, batches: BatchColumns, batch: int, first: int, last: int, about: About
+    ) -> Iterator[Finding]:
+        expected = None
+        if first < self._base:
+            expected = f"offset {self._base} or more, by the name of its segment"
+        elif last < first:
+            expected = "a last offset that is not below its first"
+        elif last >= self._end:
+            expected = f"offsets below {self._end}, where the next segment begins or an index ends"
+        elif first <= self._last:
+            expected = f"offset {self._last + 1} or more, behind the batch before"
+        if expected is not None:
+            found = f"a batch at offset {first}" + (f" to {last}" if last != first else "")
+            position = int(batches.position[batch])
+            yield Finding.of(OUT_OF_PLACE, about, found, expected, position=position, offset=first)
+        if self._base <= first <= last < self._end:
+            self._last = max(self._last, last)
 
 
 def _judged(columns: RecordColumns, judge: Judge, about: About) -> Iterator[Finding]:

@@ -93,7 +93,7 @@ class Explained:
     timestamp: Int64s
     producer_id: Int64s
     record_count: Int64s
-    """Of a batch's row: how many it had."""
+    """Of a batch's row: how many it had; -1 of a record's."""
     is_tombstone: Bools
     superseded_by: Int64s
     delete_horizon: Int64s
@@ -114,7 +114,7 @@ class Explained:
 
     @property
     def is_record(self) -> Bools:
-        return self.offset >= 0
+        return self.record_count < 0  # not by the offset: a lying batch has any
 
     def key(self, row: int) -> bytes | None:
         start, length = int(self.key_position[row]), int(self.key_length[row])

@@ -17,8 +17,14 @@ Mirrors LogCleaner.CleanerThread.cleanFilthiestLog, for a broker that has this l
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
+import numpy as np
+
+from kafka_format.access import access
+from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.errors import FormatError
+from kafka_format.legacy import decode_legacy_batch
 from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay, select
 from kafka_log.cleaner.cleaner import (
     DEDUPE_BUFFER_SIZE,
@@ -35,7 +41,7 @@ from kafka_log.cleaner.report import Removals, Removed
 from kafka_log.errors import LogError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.passes import Wanted
@@ -45,6 +51,8 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.log import PartitionLog
+    from kafka_log.retention import Breach
+    from kafka_log.segment import LogSegment
     from kafka_log.settings import Settings
 
 
@@ -148,11 +156,27 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deletion:
+    """What one rule of retention deletes after a round."""
+
+    rule: Breach
+    segments: int
+    size_in_bytes: int
+    records: int | None
+    """None if they cannot be counted."""
+    cleaned_bytes: int
+    """The part of it that the round has just cleaned."""
+    cleaned_records: int | None
+
+
+@dataclass(slots=True, kw_only=True)
 class Round:
     outlook: Outlook
     next_dirty_offset: int
     stats: CleanerStats
     removed: Removed
+    deletions: list[Deletion] = field(default_factory=list)
+    """By retention, after it."""
 
     @property
     def is_map_full(self) -> bool:
@@ -169,12 +193,17 @@ class Compaction:
     rounds: list[Round] = field(default_factory=list)
     checkpoint: int | None = None
     """For cleaner-offset-checkpoint; None if there is none and nothing was cleaned."""
-    deleted_segments: int = 0
-    """By retention."""
+    deletions: list[Deletion] = field(default_factory=list)
+    """By retention, after all rounds."""
     split_segments: int = 0
     """Rounds that were given up because a segment had to be split first."""
     is_settled: bool | None = None
     """Whether the last round left every file as it was; None if passes did not go by that."""
+
+    @property
+    def deleted_segments(self) -> int:
+        """How many segments retention deletes."""
+        return sum(each.segments for each in self.deletions)
 
     @property
     def is_clean(self) -> bool:
@@ -197,12 +226,14 @@ def compact_log(
     witness: Witness | None = None,
     after_round: Callable[[], object] | None = None,
     make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
+    counts_deleted: bool = True,
 ) -> Compaction:
     """As many rounds as are wanted at most, while anything is dirty, each followed by retention.
 
-    `first_dirty_offset` stands in for the checkpoint, before each of them. Raises LogError or
-    FormatError where Kafka would mark the partition as uncleanable; rounds before that one were
-    done.
+    `first_dirty_offset` stands in for the checkpoint, before each of them. Records that retention
+    deletes are counted if `counts_deleted`; files that keep nothing of a round have none to count.
+    Raises LogError or FormatError where Kafka would mark the partition as uncleanable; rounds
+    before that one were done.
     """
     removals = Removals(witness)
     going = Passes(passes, log.files, checkpoint, first_dirty_offset)
@@ -219,10 +250,11 @@ def compact_log(
             clock,
             only_when_due=only_when_due,
             after_round=after_round,
+            counts_deleted=counts_deleted,
         )
     done.is_settled = going.is_settled
     if not done.rounds:  # a cleaner thread that finds nothing to clean still deletes
-        done.deleted_segments += log.delete_old_segments()
+        done.deletions += _delete_old_segments(log, 0, counts=counts_deleted)
     return done
 
 
@@ -236,6 +268,7 @@ def _clean(
     *,
     only_when_due: bool,
     after_round: Callable[[], object] | None,
+    counts_deleted: bool,
 ) -> None:
     """Round after round, into `done`."""
     while True:
@@ -267,11 +300,61 @@ def _clean(
                 )
             )
             done.checkpoint = cleaned.next_dirty_offset
-        done.deleted_segments += log.delete_old_segments()
+        cleaned_to = 0 if cleaned is None else cleaned.next_dirty_offset
+        deletions = _delete_old_segments(log, cleaned_to, counts=counts_deleted)
+        done.deletions += deletions
+        if cleaned is not None:
+            done.rounds[-1].deletions += deletions
         if after_round is not None:
             after_round()
         if cleaned is not None:
             going.done(cleaned.next_dirty_offset)
+
+
+def _delete_old_segments(log: PartitionLog, cleaned_to: int, *, counts: bool) -> list[Deletion]:
+    """Apply retention; segments below `cleaned_to` are those that a round has cleaned."""
+    deletions: list[Deletion] = []
+
+    def note(rule: Breach, segments: Sequence[LogSegment]) -> None:
+        records = [_record_count(each) if counts else None for each in segments]
+        is_cleaned = [each.base_offset < cleaned_to for each in segments]
+        cleaned = [count for count, cleaned in zip(records, is_cleaned, strict=True) if cleaned]
+        deletions.append(
+            Deletion(
+                rule=rule,
+                segments=len(segments),
+                size_in_bytes=sum(each.size for each in segments),
+                records=_sum(records),
+                cleaned_bytes=sum(each.size for each in segments if each.base_offset < cleaned_to),
+                cleaned_records=_sum(cleaned),
+            )
+        )
+
+    log.delete_old_segments(note)
+    return deletions
+
+
+def _sum(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _record_count(segment: LogSegment) -> int | None:
+    """Count by the headers of batches; only compressed messages of old formats are decoded."""
+    log, count = segment.log, 0
+    reader = cast("BinaryIO", log.reader())
+    for batches in HeaderWalk(reader, path=log.path, end=log.size):
+        is_wrapper = batches.is_legacy & (batches.codec != 0)
+        count += int(batches.record_count[~batches.is_legacy].sum())
+        count += int((batches.is_legacy & ~is_wrapper).sum())
+        for index in np.flatnonzero(is_wrapper).tolist():
+            place = int(batches.position[index]), int(batches.size_in_bytes[index])
+            try:
+                batch = decode_legacy_batch(log.read_exactly(*place))
+                count += sum(1 for _ in batch.iter_records(limit=access().max_decompressed_bytes))
+            except FormatError:
+                return None
+    return count
 
 
 def outlook(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Outlook:

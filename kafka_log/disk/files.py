@@ -16,18 +16,26 @@ import ctypes
 import errno
 import io
 import os
-import stat
+import sys
 from abc import ABC, abstractmethod
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
+
+from kafka_format.access import access, ensure_regular, forget, open_evidence
+from kafka_format.errors import CorruptError
+from kafka_log.file_limits import largest_size
+from kafka_log.names import parse_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafka_format.access import EvidenceFile
     from kafka_format.primitives import Buffer
 
 _SYNC_FILE_RANGE_WRITE = 2
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
 
 
 class File(ABC):
@@ -65,7 +73,10 @@ class File(ABC):
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes; fewer at the end of the file."""
         target = bytearray(max(0, min(size, self.size - position)))
-        return bytes(target[: self.readinto_at(position, memoryview(target))])
+        with memoryview(target) as view:
+            got = self.readinto_at(position, view)
+        del target[got:]
+        return bytes(target)
 
     def append(self, data: Buffer) -> None:
         self.write_at(self.size, data)
@@ -187,6 +198,20 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return cast("Callable[[int, int, int, int], int]", function)
 
 
+def _naming(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Errors of a descriptor have no name: they get that of the file."""
+
+    @wraps(method)
+    def named(*args: _Args.args, **options: _Args.kwargs) -> _Result:
+        try:
+            return method(*args, **options)
+        except OSError as error:
+            error.filename = error.filename or cast("File", args[0]).path
+            raise
+
+    return named
+
+
 class _DiskFile(File):
     _is_closed = True  # until it is open
 
@@ -194,10 +219,12 @@ class _DiskFile(File):
         self.path = path
         # A pipe of such a name would let us wait for its writer, for ever.
         self._fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
-        status = os.fstat(self._fd)
-        if not stat.S_ISREG(status.st_mode):
+        try:
+            status = self._status()
+            ensure_regular(path, status, limit=sys.maxsize)  # FileRecords refuses, as Kafka does
+        except (CorruptError, OSError):
             os.close(self._fd)
-            raise OSError(errno.EINVAL, "found no regular file, expected one", path)
+            raise
         self._size = status.st_size
         self._is_closed = False
 
@@ -205,6 +232,11 @@ class _DiskFile(File):
     def size(self) -> int:
         return self._size
 
+    @_naming
+    def _status(self) -> os.stat_result:
+        return os.fstat(self._fd)
+
+    @_naming
     def readinto_at(self, position: int, target: memoryview) -> int:
         got = 0
         while got < len(target):
@@ -214,12 +246,14 @@ class _DiskFile(File):
             got += read
         return got
 
+    @_naming
     def read_at(self, position: int, size: int) -> bytes:
         wanted = max(0, min(size, self._size - position))
         data = os.pread(self._fd, wanted, position)
         # The kernel may give less than there is, if that is much.
         return data if len(data) == wanted else super().read_at(position, size)
 
+    @_naming
     def write_at(self, position: int, data: Buffer) -> None:
         view = memoryview(data).cast("B")
         done = 0
@@ -227,10 +261,12 @@ class _DiskFile(File):
             done += os.pwrite(self._fd, view[done:], position + done)
             self._size = max(self._size, position + done)  # a full disk may take a part
 
+    @_naming
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
         self._size = size
 
+    @_naming
     def sync(self) -> None:
         os.fsync(self._fd)
 
@@ -247,6 +283,59 @@ class _DiskFile(File):
         self.close()  # a log that nobody closed gives its handles back: a process has few
 
 
+class _EvidenceFile(File):
+    """A file that is only read: it comes through the one door to the evidence."""
+
+    _file: EvidenceFile | None = None  # until it is open
+
+    def __init__(self, path: str, *, limit: int) -> None:
+        self.path = path
+        self._file = open_evidence(path, limit=limit)
+        self._size = self._file.size
+
+    @property
+    def size(self) -> int:
+        return self._size
+
+    def readinto_at(self, position: int, target: memoryview) -> int:
+        got = 0
+        file = cast("EvidenceFile", self._file)
+        while got < len(target) and (read := file.read_into_at(position + got, target[got:])):
+            got += read
+        return got
+
+    def read_at(self, position: int, size: int) -> bytes:
+        wanted = max(0, min(size, self._size - position))
+        data = cast("EvidenceFile", self._file).read_at(position, wanted)
+        return data if len(data) == wanted else super().read_at(position, size)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        del position, data
+        self._refuse()
+
+    def truncate(self, size: int) -> None:
+        del size
+        self._refuse()
+
+    def sync(self) -> None:
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise OSError(errno.EBADF, "opened for reading only", self.path)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def __del__(self) -> None:
+        self.close()  # as _DiskFile
+
+
+def _is_regular(entry: os.DirEntry[str]) -> bool:
+    """A regular file, by a link only where that may be followed."""
+    return entry.is_file() and (not entry.is_symlink() or access().allows(entry.path))
+
+
 class DiskFiles(Files):
     """A real directory, written to."""
 
@@ -258,7 +347,7 @@ class DiskFiles(Files):
 
     def names(self) -> list[str]:
         with os.scandir(self.directory) as entries:
-            return sorted(entry.name for entry in entries if entry.is_file())
+            return sorted(entry.name for entry in entries if _is_regular(entry))
 
     def exists(self, name: str) -> bool:
         return Path(self.path(name)).is_file()
@@ -273,19 +362,28 @@ class DiskFiles(Files):
         os.utime(self.path(name), ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
-        flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        return _DiskFile(self.path(name), flags)
+        path = self.path(name)
+        if not write and not create:
+            return _EvidenceFile(path, limit=largest_size(parse_file_name(name).kind))
+        forget(path)
+        return _DiskFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def rename(self, old: str, new: str) -> None:
+        forget(self.path(old))
+        forget(self.path(new))
         Path(self.path(old)).replace(self.path(new))
 
     def delete(self, name: str) -> None:
+        forget(self.path(name))
         Path(self.path(name)).unlink()
 
     def sync_directory(self) -> None:
         fd = os.open(self.directory, os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        except OSError as error:
+            error.filename = self.directory
+            raise
         finally:
             os.close(fd)
 

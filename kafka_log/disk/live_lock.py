@@ -8,6 +8,8 @@ import struct
 import sys
 from typing import NamedTuple
 
+from kafka_format.access import open_evidence
+from kafka_format.errors import FormatError
 from kafka_log.names import FileKind
 
 _FLOCK = struct.Struct("hhqqi")
@@ -28,14 +30,14 @@ def is_held(log_dir: str | os.PathLike[str]) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     try:
-        fd = os.open(os.path.join(log_dir, FileKind.LOCK.value), os.O_RDONLY | os.O_CLOEXEC)  # noqa: PTH118
-    except OSError:
+        file = open_evidence(os.path.join(log_dir, FileKind.LOCK.value))  # noqa: PTH118
+    except (FormatError, OSError):
         return False
     try:
         asked = _FLOCK.pack(*_Lock(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        told = fcntl.fcntl(fd, fcntl.F_GETLK, asked)
+        told = fcntl.fcntl(file.fileno(), fcntl.F_GETLK, asked)
         return _Lock(*_FLOCK.unpack(told)).type != fcntl.F_UNLCK
     except OSError:  # a file system without locks
         return False
     finally:
-        os.close(fd)
+        file.close()

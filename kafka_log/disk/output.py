@@ -144,6 +144,9 @@ def _sync(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
+    except OSError as error:
+        error.filename = os.fspath(path)  # a descriptor has no name
+        raise
     finally:
         os.close(fd)
 
@@ -213,7 +216,11 @@ def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int
 
 
 def check_in_place(directory: str | os.PathLike[str]) -> None:
-    """Refuse to write through a link: what it leads to may not be of this log dir at all."""
+    """Refuse to write where a change would reach files outside this directory.
+
+    A symbolic link may lead to another log dir. A file with more than one hard link may be part of
+    a backup (`cp -al`), which must not change with the original.
+    """
     if Path(directory).is_symlink():
         raise OutputError(
             f"{directory}: found a symbolic link, expected a directory of this log dir to write in"
@@ -225,6 +232,12 @@ def check_in_place(directory: str | os.PathLike[str]) -> None:
                 raise OutputError(
                     f"{entry.path}: found a symbolic link, expected a file of this directory to"
                     " write in place; --output copies what it leads to"
+                )
+            links = entry.stat(follow_symlinks=False).st_nlink
+            if entry.is_file(follow_symlinks=False) and links > 1:
+                raise OutputError(
+                    f"{entry.path}: found {links} hard links to this file, expected 1 to write in"
+                    " place: the others would change too; --output writes a copy"
                 )
 
 

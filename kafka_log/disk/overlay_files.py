@@ -7,8 +7,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.access import ChangedError, open_evidence
 from kafka_log.clock import Clock, system_clock
 from kafka_log.disk.files import DiskFiles, File, Files
+from kafka_log.file_limits import largest_size
+from kafka_log.names import parse_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +36,7 @@ class Content:
 
     def __init__(self, original: str | None, size: int, modified_ms: int) -> None:
         self.original = original  # path beneath
-        self.kept = self.size = size
+        self.kept = self.size = self.size_before = size
         self.tail = bytearray()
         self.modified_ms = modified_ms
         self.is_changed = original is None
@@ -46,7 +49,7 @@ class Content:
         length = max(0, min(len(target), self.size - position))
         from_original = max(0, min(length, self.kept - position))
         if from_original and self.original is not None:
-            _read_exactly(self.original, position, target[:from_original])
+            self._read_original(position, target[:from_original])
         start = position + from_original - self.kept
         part = self.tail[start : start + length - from_original]
         target[from_original : from_original + len(part)] = part
@@ -77,70 +80,77 @@ class Content:
         target = files.open(name)
         try:
             if self.original is not None:
-                _copy(self.original, self.kept, target)
+                self._copy_original(target)
             target.write_at(self.kept, self.tail)
             target.truncate(self.size)
         finally:
             target.close()
 
+    def _copy_original(self, target: File) -> None:
+        """What is kept of the original: the bytes that were seen, if it has grown since."""
+        buffer = memoryview(bytearray(min(_COPY_CHUNK, self.kept)))
+        for start, end in _extents(self.original or "", self.kept):
+            for position in range(start, end, _COPY_CHUNK):
+                part = buffer[: min(_COPY_CHUNK, end - position)]
+                self._read_original(position, part)
+                target.write_at(position, part)
+
     def drop(self) -> None:
         """Nobody will ask for it again."""
+
+    def _read_original(self, position: int, target: memoryview) -> None:
+        if self.original is not None:
+            _read_exactly(self.original, position, target, size=self.size_before)
 
     def _take_over(self, position: int) -> None:
         """Bring what follows `position` into memory, so that it can be written over."""
         moved = bytearray(self.kept - position)
         if self.original is not None:
-            _read_exactly(self.original, position, memoryview(moved))
+            self._read_original(position, memoryview(moved))
         self.tail = moved + self.tail
         self.kept = position
 
 
-def _read_exactly(path: str, position: int, target: memoryview) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+def _read_exactly(path: str, position: int, target: memoryview, *, size: int) -> None:
+    """Fill `target` from a file that had `size` bytes."""
+    file = open_evidence(path, limit=_limit(path))
     try:
         got = 0
         while got < len(target):
-            read = os.preadv(fd, [target[got:]], position + got)
+            read = file.read_into_at(position + got, target[got:])
             if not read:
-                raise OSError(
-                    f"{path}@{position + got}: found the end of the file, expected "
-                    f"{len(target) - got} bytes more: it has become shorter while being read"
-                )
+                raise ChangedError(path, f"it shrank from {size} to {file.size} bytes")
             got += read
     finally:
-        os.close(fd)
+        file.close()
 
 
-def _copy(path: str, size: int, target: File) -> None:
-    """The first `size` bytes of a file: those that were seen, if it has grown since."""
-    buffer = memoryview(bytearray(min(_COPY_CHUNK, size)))
-    for start, end in _extents(path, size):
-        for position in range(start, end, _COPY_CHUNK):
-            part = buffer[: min(_COPY_CHUNK, end - position)]
-            _read_exactly(path, position, part)
-            target.write_at(position, part)
+def _limit(path: str) -> int:
+    return largest_size(parse_file_name(os.path.basename(path)).kind)  # noqa: PTH119
 
 
 def _extents(path: str, size: int) -> Iterator[tuple[int, int]]:
     """Where a file has data; all of it, where the file system cannot tell."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    file = open_evidence(path, limit=_limit(path))
+    fd = file.fileno()
     try:
         end = 0
         while end < size:
             try:
                 start = os.lseek(fd, end, os.SEEK_DATA)
+                hole = os.lseek(fd, start, os.SEEK_HOLE)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # which says: only a hole behind `end`
+                if error.errno != errno.ENXIO:  # which says: only a hole from `end` on
                     yield end, size
                     return
                 start = os.fstat(fd).st_size
                 if start < size:
                     yield start, size  # shorter than it was: whoever reads there says so
                 return
-            end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
+            end = min(size, hole)
             yield start, end
     finally:
-        os.close(fd)
+        file.close()
 
 
 class _OverlayFile(File):

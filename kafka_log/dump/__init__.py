@@ -12,14 +12,18 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.access import ChangedError, ensure_regular, open_evidence
 from kafka_format.errors import FormatError
 from kafka_log.dump.options import BytesDecoder, DumpOptions, Filters, RecordDecoder
-from kafka_log.dump.output import Output, Report, file_fields, json_line
+from kafka_log.dump.output import Output, file_fields, json_line
+from kafka_log.dump.report import Report
+from kafka_log.file_limits import largest_size
 from kafka_log.names import FileKind, FileName, FileState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kafka_format.access import EvidenceFile
     from kafka_log.directory import FoundFile
 
 __all__ = [
@@ -31,6 +35,7 @@ __all__ = [
     "Report",
     "dump",
     "dump_file",
+    "is_kafkas",
 ]
 
 _LOGS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
@@ -71,10 +76,16 @@ def dump(
             dump_file(file, options, output, report, together=together, on_progress=at)
         except FormatError as error:
             report.found(error)
+        except MemoryError:
+            report.unreadable(file.path, "not enough memory")
+        except ChangedError as error:
+            report.changed(error.filename, error.how)
+        except FileNotFoundError as error:  # it was there when its directory was listed
+            report.changed(error.filename or file.path, "it vanished")
         except OSError as error:
-            if output.is_broken or isinstance(error, InterruptedError):
+            if output.failure is not None or isinstance(error, InterruptedError):
                 raise
-            report.unreadable(file.path, error.strerror or str(error))
+            report.unreadable(error.filename or file.path, error.strerror or str(error))
         done += file.size
     output.flush()
     report.summarize()
@@ -92,33 +103,50 @@ def dump_file(
     file = file._replace(path=_java_path(file.path), name=_name_of(file))
     kind = file.name.kind
     report.begin(file)
-    if not Path(file.path).is_file():  # opening a pipe would wait for its writer
-        report.unreadable(file.path, "not a regular file")
+    if kind in (FileKind.UNKNOWN, FileKind.LOCK):
+        _announce(file, options, output)
+        report.ignored(file.path)
         return
+    limit = largest_size(kind)
+    status = Path(file.path).stat()
+    ensure_regular(file.path, status, limit=limit)
+    file = file._replace(size=status.st_size)
     _announce(file, options, output)
+    with open_evidence(file.path, limit=limit) as opened:
+        file = file._replace(size=opened.size)
+        _dump_opened(file, opened, options, output, report, together, on_progress)
+
+
+def _dump_opened(
+    file: FoundFile,
+    opened: EvidenceFile,
+    options: DumpOptions,
+    output: Output,
+    report: Report,
+    together: int,
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    kind = file.name.kind
     if kind in _LOGS:
         from kafka_log.dump.logs import dump_log
 
-        dump_log(file, options, output, report, together=together, on_progress=on_progress)
+        dump_log(file, opened, options, output, report, together=together, on_progress=on_progress)
     elif kind in _OFFSET_INDEXES or kind in _TIME_INDEXES:
         from kafka_log.dump import indexes
 
         dump_index = (
             indexes.dump_offset_index if kind in _OFFSET_INDEXES else indexes.dump_time_index
         )
-        dump_index(file, options, output, report)
+        dump_index(file, opened, options, output, report)
     else:
-        from kafka_log.dump.side_files import dump_side_file, is_side_file
+        from kafka_log.dump.side_files import dump_side_file
 
-        if is_side_file(kind):
-            dump_side_file(file, options, output, report)
-        else:
-            report.say(f"Ignoring unknown file {file.path}")
+        dump_side_file(file, opened, options, output, report)
 
 
 def _announce(file: FoundFile, options: DumpOptions, output: Output) -> None:
     if options.format == "text":
-        output.text(f"Dumping {file.path}\n")
+        output.line(f"Dumping {file.path}")
         return
     row = {
         "kind": "file",
@@ -129,6 +157,11 @@ def _announce(file: FoundFile, options: DumpOptions, output: Output) -> None:
         "size_in_bytes": file.size,
     }
     output.text(json_line(row))
+
+
+def is_kafkas(file: FoundFile) -> bool:
+    """Whether this is a file of Kafka's, by its name."""
+    return _name_of(file).kind is not FileKind.UNKNOWN
 
 
 def _name_of(file: FoundFile) -> FileName:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from kafka_format.access import access
 from kafka_format.columnar.headers import BatchColumns, BatchScan, kernel_bytes
 from kafka_format.columnar.records import RecordColumns, RecordScan
 from kafka_format.columnar.window import readonly
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
     from kafka_log.directory import FoundFile
     from kafka_log.dump.options import DumpOptions, Filters
-    from kafka_log.dump.output import Output, Report
+    from kafka_log.dump.output import Output
+    from kafka_log.dump.report import Report
     from kafka_log.dump.template import Template
 
     Int64s = npt.NDArray[np.int64]
@@ -158,8 +160,8 @@ def dump_columns(
 ) -> SegmentEnd:
     from kafka_log.dump.logs import length_at
 
-    dump = _ColumnDump(log, file.path, options, writer, output, report)
     limit = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
+    dump = _ColumnDump(log, file.path, limit, options, writer, output, report)
     position = 0
     while True:
         scan = dump.scan_from(position)
@@ -198,6 +200,7 @@ class _ColumnDump:
         self,
         log: BinaryIO,
         path: str,
+        limit: int,
         options: DumpOptions,
         writer: RowWriter,
         output: Output,
@@ -207,6 +210,7 @@ class _ColumnDump:
 
         self._log = log
         self._path = path
+        self._limit = limit
         self._options = options
         self._filters = options.filters
         self._writer = writer
@@ -225,7 +229,7 @@ class _ColumnDump:
         self._has_line = False  # the batch that the next piece may continue
 
     def scan_from(self, position: int) -> _Scan:
-        end = self._options.max_bytes
+        end = self._limit
         if self._options.deep:
             records = RecordScan(
                 self._log, path=self._path, start=position, end=end, threads=_THREADS
@@ -301,6 +305,7 @@ class _ColumnDump:
         batches = records.batches
         by_row = batches.is_legacy | ((batches.attributes & _CONTROL) != 0)
         by_row[[damage.batch for damage in records.damage]] = True
+        by_row |= batches.size_in_bytes > access().max_decompressed_bytes
         if records.is_continuation and by_row[0]:
             return batches  # all of it was written when it began
         edges = np.searchsorted(records.batch, np.arange(len(batches) + 1)).astype(np.int64)

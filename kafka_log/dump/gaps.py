@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +43,14 @@ class Gaps:
         for start in range(0, len(offsets), _RECENT):
             some = slice(start, start + _RECENT)
             yield from zip(offsets[some].tolist(), following[some].tolist(), strict=True)
+
+    def first(self, most: int | None) -> tuple[Iterator[tuple[int, int]], int]:
+        """Return the first `most` pairs, and how many more there are."""
+        if self._merged:
+            self._pack()
+            self._merge()
+        count = len(self._merged[0][0]) if self._merged else len(self._recent)
+        return islice(self, most), 0 if most is None else max(0, count - most)
 
     def add(self, offset: int, following: int) -> None:
         self._recent[offset] = following

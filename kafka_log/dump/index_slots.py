@@ -6,17 +6,17 @@ with the last entry of the one before, which the next must follow.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kafka_format.errors import CorruptError, Location
-from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.index_end import IndexParts, Stop
+from kafka_log.dump.file_pieces import iter_pieces, zeros_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kafka_format.access import EvidenceFile
 
     Slots = np.ndarray[Any, np.dtype[np.void]]
 
@@ -36,15 +36,14 @@ class IndexSlots:
     """Every whole slot is one that Kafka takes for an entry, whatever it holds."""
 
     def __init__(
-        self, path: str, dtype: np.dtype[np.void], decode: Callable[[bytes, int], IndexParts]
+        self,
+        file: EvidenceFile,
+        dtype: np.dtype[np.void],
+        decode: Callable[[bytes, int], IndexParts],
     ) -> None:
-        self.size = Path(path).stat().st_size
-        if self.size > JAVA_MAX:
-            raise CorruptError(
-                Location(path, JAVA_MAX), f"{self.size} bytes", f"at most {JAVA_MAX} in such a file"
-            )
+        self.size = file.size
         self.slot_size = dtype.itemsize
-        self._path = path
+        self._file = file
         self._dtype = dtype
         self._decode = decode
 
@@ -54,7 +53,7 @@ class IndexSlots:
     def __getitem__(self, number: int) -> dict[str, int]:
         """One slot by the names of its fields."""
         position = range(len(self))[number] * self.slot_size
-        (slot,) = self._slots(next(iter_pieces(self._path, position, position + self.slot_size)))
+        (slot,) = self._slots(next(iter_pieces(self._file, position, position + self.slot_size)))
         names = self._dtype.names or ()
         return dict(zip(names, slot.tolist(), strict=True))
 
@@ -86,36 +85,18 @@ class IndexSlots:
         return IndexEnd(position, 0, 0, Stop.END_OF_FILE)
 
     def entries(self) -> Slots:
-        return self._slots(b"".join(iter_pieces(self._path, 0, self.end().stop_position)))
+        return self._slots(b"".join(iter_pieces(self._file, 0, self.end().stop_position)))
 
     def _end_at(self, position: int, stop: Stop) -> IndexEnd:
         padding = 0
         if stop is Stop.ZERO_PADDING:
-            padding = self._zeros_from(position)
+            padding = zeros_from(self._file, position, self.size)
             if position + padding < self.size:
                 padding -= padding % self.slot_size
         return IndexEnd(position, padding, self.size - position - padding, stop)
 
-    def _zeros_from(self, position: int) -> int:
-        zeros = 0
-        for data in iter_pieces(self._path, position, self.size):
-            stripped = data.lstrip(b"\0")
-            zeros += len(data) - len(stripped)
-            if stripped:
-                break
-        return zeros
-
     def _pieces(self) -> Iterator[bytes]:
-        return iter_pieces(self._path, 0, self.size, PIECE_SLOTS * self.slot_size)
+        return iter_pieces(self._file, 0, self.size, PIECE_SLOTS * self.slot_size)
 
     def _slots(self, data: bytes) -> Slots:
         return np.frombuffer(data, self._dtype, count=len(data) // self.slot_size)
-
-
-def iter_pieces(path: str, start: int, end: int, size: int = 1024 * 1024) -> Iterator[bytes]:
-    """The bytes from `start` to `end`, or to where the file ends by now."""
-    with open(path, "rb") as file:
-        file.seek(start)
-        while start < end and (data := file.read(min(size, end - start))):
-            yield data
-            start += len(data)

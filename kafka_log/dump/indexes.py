@@ -9,39 +9,45 @@ An entry is checked by reading the batches it leads to, not the rest of the log.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import numpy as np
 
 from kafka_format import offset_index, time_index
+from kafka_format.access import ChangedError, open_evidence
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.log_file import LogFile
 from kafka_log.dump.index_slots import IndexSlots
-from kafka_log.dump.output import Output, Report, file_fields, json_line
+from kafka_log.dump.output import Output, file_fields, json_line
+from kafka_log.dump.rows import ensure_within_limit
+from kafka_log.file_limits import largest_size
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafka_format.access import EvidenceFile
     from kafka_format.log_file import AnyBatch
     from kafka_log.directory import FoundFile
     from kafka_log.dump.index_slots import IndexEnd
     from kafka_log.dump.options import DumpOptions
+    from kafka_log.dump.report import Report
 
 _NO_OFFSET = -1
 _NO_TIMESTAMP = -1
 
 
 def dump_offset_index(
-    file: FoundFile, options: DumpOptions, output: Output, report: Report
+    file: FoundFile, opened: EvidenceFile, options: DumpOptions, output: Output, report: Report
 ) -> None:
     base_offset = file.name.offset or 0
-    index = _offset_slots(file.path)
+    index = _offset_slots(opened)
     if not len(index) and not options.filters and options.format == "text":
-        output.text(f"{file.path} is empty.\n")
+        output.line(f"{file.path} is empty.")
     if options.index_sanity_check:
         if len(index):
             last_offset = base_offset + index[-1]["relative_offset"]
@@ -50,45 +56,45 @@ def dump_offset_index(
         return
     end = index.end()
     _report_tail(file, end, index.slot_size, report)
-    log = _open_log(file, options, report)
     write = _entry_writer(file, "offset_index", ("offset", "position"), options, output)
-    for location, (relative_offset, position) in _located(file, index):
-        offset = base_offset + relative_offset
-        if log is not None and (end.stop_position or position):
-            _check_offset_entry(location, log, offset, position, options, report)
-        if not options.verify_index_only and options.filters.pass_entry(offsets=(offset, offset)):
-            write(offset, position)
-    if log is not None:
-        log.close()
+    with _open_log(file, options, report) as log:
+        for location, (relative_offset, position) in _located(file, index):
+            offset = base_offset + relative_offset
+            if log is not None and (end.stop_position or position):
+                _check_offset_entry(location, log, offset, position, options, report)
+            if not options.verify_index_only and options.filters.pass_entry(
+                offsets=(offset, offset)
+            ):
+                write(offset, position)
 
 
-def dump_time_index(file: FoundFile, options: DumpOptions, output: Output, report: Report) -> None:
+def dump_time_index(
+    file: FoundFile, opened: EvidenceFile, options: DumpOptions, output: Output, report: Report
+) -> None:
     base_offset = file.name.offset or 0
-    index = IndexSlots(file.path, time_index.DTYPE, time_index.decode_time_index)
+    index = IndexSlots(opened, time_index.DTYPE, time_index.decode_time_index)
     if options.index_sanity_check:
         _tell_sanity(file, _time_index_error(file, index), options, output, report)
         return
     end = index.end()
     _report_tail(file, end, index.slot_size, report)
-    log = _open_log(file, options, report)
-    positions = _Positions(file, base_offset) if log is not None else None
     write = _entry_writer(file, "time_index", ("timestamp", "offset"), options, output)
     previous = _NO_TIMESTAMP
-    for location, (timestamp, relative_offset) in _located(file, index):
-        offset = base_offset + relative_offset
-        if log is not None and positions is not None and (end.stop_position or timestamp):
-            _check_time_entry(location, log, positions, (timestamp, offset), previous, report)
-        if not options.verify_index_only and options.filters.pass_entry(
-            offsets=(offset, offset), timestamp=timestamp
-        ):
-            write(timestamp, offset)
-        previous = timestamp
-    if log is not None:
-        log.close()
+    with _open_log(file, options, report) as log:
+        positions = _Positions(file, base_offset) if log is not None else None
+        for location, (timestamp, relative_offset) in _located(file, index):
+            offset = base_offset + relative_offset
+            if log is not None and positions is not None and (end.stop_position or timestamp):
+                _check_time_entry(location, log, positions, (timestamp, offset), previous, report)
+            if not options.verify_index_only and options.filters.pass_entry(
+                offsets=(offset, offset), timestamp=timestamp
+            ):
+                write(timestamp, offset)
+            previous = timestamp
 
 
-def _offset_slots(path: str) -> IndexSlots:
-    return IndexSlots(path, offset_index.DTYPE, offset_index.decode_offset_index)
+def _offset_slots(file: EvidenceFile) -> IndexSlots:
+    return IndexSlots(file, offset_index.DTYPE, offset_index.decode_offset_index)
 
 
 def _located(file: FoundFile, index: IndexSlots) -> Iterator[tuple[Location, tuple[int, int]]]:
@@ -145,7 +151,7 @@ def _tell_sanity(
     elif options.format == "json":
         output.text(json_line({"kind": "sanity_check", **file_fields(file), "is_passed": True}))
     else:
-        output.text(f"{file.path} passed sanity check.\n")
+        output.line(f"{file.path} passed sanity check.")
 
 
 def _report_tail(file: FoundFile, end: IndexEnd, entry_size: int, report: Report) -> None:
@@ -164,35 +170,43 @@ def _report_tail(file: FoundFile, end: IndexEnd, entry_size: int, report: Report
     report.found(error)
 
 
-def _open_log(file: FoundFile, options: DumpOptions, report: Report) -> _Log | None:
+@contextlib.contextmanager
+def _open_log(file: FoundFile, options: DumpOptions, report: Report) -> Iterator[_Log | None]:
     """The log beside an index: of the same offset and the same state."""
     name = str(file.name._replace(kind=FileKind.LOG))
-    path = Path(file.path).with_name(name)
-    if path.is_file():
-        return _Log(path)
-    text = f"{file.path}: its entries are not verified: there is no {name} beside it"
-    if options.verify_index or options.verify_index_only:
-        found, expected = "no log beside it", f"{name}, to verify its entries against"
-        report.found(CorruptError(Location(file.path, 0), found, expected))
+    try:
+        opened = open_evidence(_beside(file, name), limit=largest_size(FileKind.LOG))
+    except FormatError as error:  # no regular file, or one too large
+        report.found(error)
+    except FileNotFoundError:
+        if options.verify_index or options.verify_index_only:
+            found, expected = "no log beside it", f"{name}, to verify its entries against"
+            report.found(CorruptError(Location(file.path, 0), found, expected))
+        else:
+            report.note(f"{file.path}: its entries are not verified: there is no {name} beside it")
     else:
-        report.say(text)
-    return None
+        with opened:
+            yield _Log(opened)
+        return
+    yield None
+
+
+def _beside(file: FoundFile, name: str) -> str:
+    return str(Path(file.path).with_name(name))
 
 
 class _Log:
     """The log that an index points into."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        self._file: BinaryIO = path.open("rb")
-        self.size = path.stat().st_size
-
-    def close(self) -> None:
-        self._file.close()
+    def __init__(self, file: EvidenceFile) -> None:
+        self.path = file.path
+        self._file = file
+        self.size = file.size
 
     def batches_from(self, position: int, *, limit: int | None = None) -> Iterator[AnyBatch]:
-        end = None if limit is None else position + limit
-        return LogFile(self._file, path=self.path, start=position, end=end).batches()
+        end = self.size if limit is None else min(position + limit, self.size)
+        source = cast("BinaryIO", self._file)
+        return LogFile(source, path=self.path, start=position, end=end).batches()
 
     def last_offset_at(self, position: int, limit: int) -> int | None:
         """Of the batch that begins there and has at most `limit` bytes; None if there is none."""
@@ -240,11 +254,16 @@ class _Positions:
     """OffsetIndex.lookup: where to begin to look for an offset."""
 
     def __init__(self, file: FoundFile, base_offset: int) -> None:
-        path = Path(file.path).with_name(str(file.name._replace(kind=FileKind.OFFSET_INDEX)))
+        path = _beside(file, str(file.name._replace(kind=FileKind.OFFSET_INDEX)))
+        entries = np.empty(0, offset_index.DTYPE)
+        limit = largest_size(FileKind.OFFSET_INDEX)
         try:
-            entries = _offset_slots(str(path)).entries()
+            with open_evidence(path, limit=limit) as opened:
+                entries = _offset_slots(opened).entries()
+        except ChangedError:
+            raise
         except (OSError, FormatError):
-            entries = np.empty(0, offset_index.DTYPE)
+            pass  # without it, the search begins at the beginning
         self._offsets = entries["relative_offset"].astype(np.int64) + base_offset
         self._positions = entries["position"]
 
@@ -269,6 +288,7 @@ def _check_time_entry(
         return
     largest, timestamp_there = _NO_TIMESTAMP, None
     try:
+        ensure_within_limit(batch)
         for record in batch.iter_records():
             largest = max(largest, record.timestamp)
             if record.offset == offset:

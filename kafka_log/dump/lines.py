@@ -12,6 +12,7 @@ from itertools import islice
 
 from kafka_format.java_text import decode_utf8
 from kafka_format.record import Header
+from kafka_format.shown_text import escaped
 from kafka_log.directory import FoundFile
 from kafka_log.dump.output import file_fields, json_line
 from kafka_log.dump.template import Template
@@ -83,7 +84,10 @@ class TextLines:
 
     is_json = False
 
-    def __init__(self, *, contents: bool, skip_record_metadata: bool) -> None:
+    def __init__(
+        self, *, contents: bool, skip_record_metadata: bool, is_terminal: bool = False
+    ) -> None:
+        self._shown = escaped if is_terminal else str
         skip = skip_record_metadata
         shown = "<contents>" if contents else ""
         self.batch = Template(_TEXT_BATCH + _TEXT_BATCH_END)
@@ -101,15 +105,20 @@ class TextLines:
         return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
     def headers(self, headers: Iterable[Header]) -> str:
-        return _listed(decode_utf8(_raw(each.key)) for each in headers)
+        return _listed(self._shown(decode_utf8(_raw(each.key))) for each in headers)
+
+    def control(self, text: str) -> str:
+        """The end of a control record's line."""
+        return f" {self._shown(text)}"
 
     def contents(self, key: str | None, value: str | None) -> str:
         """The end of a record's line."""
+        shown = self._shown
         if key is None:
-            return "" if value is None else f"{self.first_prefix}payload: {value}"
+            return "" if value is None else f"{self.first_prefix}payload: {shown(value)}"
         if value is None:
-            return f"{self.first_prefix}key: {key}"
-        return f"{self.first_prefix}key: {key} payload: {value}"
+            return f"{self.first_prefix}key: {shown(key)}"
+        return f"{self.first_prefix}key: {shown(key)} payload: {shown(value)}"
 
     def content_parts(
         self, key: Iterable[str] | None, value: Iterable[str] | None
@@ -118,11 +127,11 @@ class TextLines:
         prefix = self.first_prefix
         if key is not None:
             yield f"{prefix}key: "
-            yield from key
+            yield from map(self._shown, key)
             prefix = " "
         if value is not None:
             yield f"{prefix}payload: "
-            yield from value
+            yield from map(self._shown, value)
 
 
 class JsonLines:

@@ -7,26 +7,28 @@ makes sense, the batch is a finding, and the walk goes on behind it.
 from __future__ import annotations
 
 import dataclasses
-import io
 import struct
 import sys
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
+from kafka_format.access import access
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
 from kafka_format.errors import CorruptError, Location
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
-from kafka_log.dump.output import Output, Report, file_fields, json_line
+from kafka_log.dump.output import Output, file_fields, json_line
 from kafka_log.dump.rows import RowWriter
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from kafka_format.access import EvidenceFile
     from kafka_format.log_file import AnyBatch
     from kafka_log.directory import FoundFile
+    from kafka_log.dump.report import Report
 
 # What a dump takes row by row, and what compiled code takes to load: seconds, on a usual machine.
 _BATCH_SECONDS = 10e-6
@@ -54,6 +56,7 @@ _SNAPSHOTS = (FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
 
 def dump_log(
     file: FoundFile,
+    log: EvidenceFile,
     options: DumpOptions,
     output: Output,
     report: Report,
@@ -62,18 +65,20 @@ def dump_log(
     on_progress: Callable[[int], None] | None = None,
 ) -> None:
     """`together` is the size of all logs to be dumped: whether compiled code is worth its while."""
-    if options.format == "text":
-        output.text(_heading(file, report))
+    heading = _heading(file, report)
+    if heading and options.format == "text":
+        output.line(heading)
     decoder = options.record_decoder or _automatic_decoder(file, options)
     options = _for_file(options, decoder)
     writer = RowWriter(file, options, report, decoder=decoder)
-    with open(file.path, "rb", buffering=0) as log:
-        if _by_columns(log, file, options, decoder, max(together, file.size)):
-            from kafka_log.dump.columns import dump_columns
+    source = cast("BinaryIO", log)
+    if _by_columns(source, file, options, decoder, max(together, file.size)):
+        from kafka_log.dump.columns import dump_columns
 
-            end = dump_columns(log, file, options, writer, output, report, on_progress)
-        else:
-            end = _dump_rows(log, file, options, writer, output, report, on_progress)
+        end = dump_columns(source, file, options, writer, output, report, on_progress)
+    else:
+        end = _dump_rows(source, file, options, writer, output, report, on_progress)
+    log.ensure_unchanged()  # before its end is described: it may not be where it was
     if writer.gaps and not options.filters:
         report.non_consecutive(file, writer.gaps)
     _print_end(file, end, options, output, report)
@@ -82,11 +87,11 @@ def dump_log(
 def _heading(file: FoundFile, report: Report) -> str:
     name = file.name
     if name.kind is FileKind.BOOTSTRAP_CHECKPOINT:
-        return "KRaft bootstrap snapshot\n"
+        return "KRaft bootstrap snapshot"
     if name.kind is FileKind.METADATA_SNAPSHOT:
-        return f"Snapshot end offset: {name.offset}, epoch: {name.epoch}\n"
+        return f"Snapshot end offset: {name.offset}, epoch: {name.epoch}"
     if name.offset is not None:
-        return f"Log starting offset: {name.offset}\n"
+        return f"Log starting offset: {name.offset}"
     expected = "a name that begins with an offset"
     report.found(CorruptError(Location(file.path, 0), f"name {str(name)!r}", expected))
     return ""
@@ -118,6 +123,8 @@ def _by_columns(
     plain = BytesDecoder.STRING
     if decoder is not None or not options.key_decoder is options.value_decoder is plain:
         return False  # Python looks at every record anyway
+    if options.is_terminal:
+        return False  # the lines are escaped one by one
     if options.engine != "auto":
         return options.engine == "columns"
     limit = _JAVA_MAX if options.max_bytes is None else options.max_bytes
@@ -126,15 +133,20 @@ def _by_columns(
         size = max(size, together) if limit >= file.size else size
         if _row_seconds(log, size, options) < _LOAD_SECONDS:
             return False
-    from kafka_format.columnar.compilation import can_compile
+    from kafka_format.columnar.compilation import can_compile, warn_if_slow
 
+    warn_if_slow(size)
     return can_compile()
 
 
 def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
     """How long the row writer would take, judged by the first batches."""
+    log.seek(0)
+    head = log.read(_LENGTH_END)
+    if len(head) == _LENGTH_END and _LENGTH.unpack(head)[0] > access().max_decompressed_bytes:
+        return 0  # nothing in it is looked at
     seconds, position = 0.0, _SAMPLE
-    for batch in LogFile(log).batches():
+    for batch in LogFile(log, end=size).batches():
         seconds += _BATCH_SECONDS
         position = batch.position + len(batch.raw)
         if options.deep:
@@ -163,7 +175,8 @@ def _dump_rows(
     report: Report,
     on_progress: Callable[[int], None] | None,
 ) -> SegmentEnd:
-    batches = Batches(log, file.path, end=options.max_bytes, report=report)
+    end = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
+    batches = Batches(log, file.path, end=end, report=report)
     for batch in batches:
         for part in writer.batch(batch):
             output.text(part)
@@ -180,11 +193,10 @@ class Batches:
 
     end: SegmentEnd
 
-    def __init__(self, log: BinaryIO, path: str, *, end: int | None, report: Report) -> None:
+    def __init__(self, log: BinaryIO, path: str, *, end: int, report: Report) -> None:
         self._log = log
         self._path = path
-        size = log.seek(0, io.SEEK_END)
-        self._limit = size if end is None else min(end, size)
+        self._limit = end
         self._report = report
 
     def __iter__(self) -> Iterator[AnyBatch]:
@@ -250,6 +262,6 @@ def _print_end(
         output.text(json_line(row))
     elif trailing > 0 and not limited:
         name = str(file.name)
-        output.text(f"Found {trailing} invalid bytes at the end of {name}\n")
+        output.line(f"Found {trailing} invalid bytes at the end of {name}")
     if end.error is not None and not limited:
         report.found(end.error)

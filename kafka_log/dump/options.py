@@ -127,5 +127,7 @@ class DumpOptions:
     max_message_size: int = MAX_MESSAGE_SIZE
     max_bytes: int | None = None
     filters: Filters = field(default_factory=Filters)
+    is_terminal: bool = False
+    """Whether people see the lines on a terminal: controls in them are escaped."""
     engine: Literal["auto", "rows", "columns"] = "auto"
     """Batch by batch, or whole columns by compiled code. The answer is the same."""

@@ -7,10 +7,16 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from kafka_format.access import access
 from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.compression import CODEC_MASK, Codec
 from kafka_format.control import ControlRecordType, decode_control_record
-from kafka_format.errors import CrcMismatchError, FormatError, MalformedRecordError
+from kafka_format.errors import (
+    CrcMismatchError,
+    FormatError,
+    MalformedRecordError,
+    OverLimitError,
+)
 from kafka_format.java_text import decode_utf8
 from kafka_format.legacy import LegacyBatch, LegacyHeader, LegacyMessage
 from kafka_format.message import Message
@@ -32,7 +38,7 @@ from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_log.directory import FoundFile
-    from kafka_log.dump.output import Report
+    from kafka_log.dump.report import Report
 
 _PART = 256 * 1024
 _NUMBERS = {BytesDecoder.INTEGER: 4, BytesDecoder.LONG: 8}
@@ -80,7 +86,9 @@ class RowWriter:
             self.lines = JsonLines(file, contents=options.contents)
         else:
             self.lines = TextLines(
-                contents=options.contents, skip_record_metadata=options.skip_record_metadata
+                contents=options.contents,
+                skip_record_metadata=options.skip_record_metadata,
+                is_terminal=options.is_terminal,
             )
         self.last_offset = -1
         self.gaps = Gaps()
@@ -136,6 +144,7 @@ class RowWriter:
 
     def _records(self, batch: AnyBatch) -> Iterator[tuple[Record, tuple[Any, ...]]]:
         """Each record, and what it does not tell itself: `_RECORD`'s last."""
+        ensure_within_limit(batch)
         if isinstance(batch, LegacyBatch):
             return self._legacy_records(batch)
         append_time = batch.header.log_append_time
@@ -430,11 +439,20 @@ class RowWriter:
     def _control(self, record: Record, batch: AnyBatch) -> str:
         try:
             if isinstance(self.lines, TextLines):
-                return f" {control_record_text(record.key, record.value)}"
+                return self.lines.control(control_record_text(record.key, record.value))
             return _control_members(record)
         except FormatError as error:
             self._report.found(error.moved(batch.path, batch.position))
             return ""
+
+
+def ensure_within_limit(batch: AnyBatch) -> None:
+    """Raise OverLimitError for one that is too large as it is; the codecs refuse what grows so."""
+    limit = access().max_decompressed_bytes
+    if len(batch.raw) > limit:
+        found = f"a batch of {len(batch.raw)} bytes, not decoded"
+        expected = f"at most {limit} bytes (--max-decompressed-bytes)"
+        raise OverLimitError(batch.location, found, expected)
 
 
 def _has_records(batch: AnyBatch) -> bool:

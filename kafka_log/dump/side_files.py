@@ -18,10 +18,14 @@ from kafka_format.errors import (
     UnsupportedError,
 )
 from kafka_format.java_text import decode_utf8, uuid_text
-from kafka_log.dump.output import Output, Report, file_fields, json_line, printable
+from kafka_format.shown_text import name_text
+from kafka_log.dump.file_pieces import end_before_zeros, iter_pieces
+from kafka_log.dump.output import Output, file_fields, json_line
+from kafka_log.dump.report import Report
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
+    from kafka_format.access import EvidenceFile
     from kafka_log.directory import FoundFile
     from kafka_log.dump.options import DumpOptions
 
@@ -38,31 +42,28 @@ class Row(NamedTuple):
     producer_id: int | None = None
 
 
-def dump_side_file(file: FoundFile, options: DumpOptions, output: Output, report: Report) -> None:
+def dump_side_file(
+    file: FoundFile, opened: EvidenceFile, options: DumpOptions, output: Output, report: Report
+) -> None:
     kind, rows = _READERS[file.name.kind]
     about = {"kind": kind, **file_fields(file)}
-    for row in rows(file, report):
+    for row in rows(file, opened, report):
         if options.filters and not options.filters.pass_entry(
             offsets=row.offsets, timestamp=row.timestamp, producer_id=row.producer_id
         ):
             continue
         if options.format == "text":
-            output.text(f"{row.text}\n")
+            output.line(row.text)
         else:
             output.text(json_line(about | row.fields))
 
 
-def is_side_file(kind: FileKind) -> bool:
-    return kind in _READERS
-
-
-def _transaction_index(file: FoundFile, report: Report) -> Iterator[Row]:
+def _transaction_index(file: FoundFile, opened: EvidenceFile, report: Report) -> Iterator[Row]:
     from kafka_format import transaction_index
-    from kafka_log.dump.index_slots import iter_pieces
 
     size = transaction_index.ENTRY_SIZE
-    position = 0
-    for data in iter_pieces(file.path, 0, file.size, _PIECE_ENTRIES * size):
+    position, end = 0, _end_of_entries(opened, size, report)
+    for data in iter_pieces(opened, 0, end, _PIECE_ENTRIES * size):
         slots = transaction_index.decode_transaction_index_columns(data).tolist()
         for slot, entry in enumerate(map(transaction_index.AbortedTransaction._make, slots)):
             if entry.version != transaction_index.VERSION:
@@ -82,7 +83,21 @@ def _transaction_index(file: FoundFile, report: Report) -> Iterator[Row]:
         report.found(TruncatedError(location, f"{left} bytes", f"an entry of {size}"))
 
 
-def _producer_snapshot(file: FoundFile, _: Report) -> Iterator[Row]:
+def _end_of_entries(opened: EvidenceFile, size: int, report: Report) -> int:
+    """Where the entries end, if zeros follow to the end of the file: slots that cannot be entries.
+
+    Kafka writes none, but file systems do, and as many as they like. The first one counts as an
+    entry, as in the original.
+    """
+    end = -(-end_before_zeros(opened) // size) * size + size
+    if end >= opened.size:
+        return opened.size
+    found = f"{opened.size - end} bytes of zeros up to the end"
+    report.found(CorruptError(Location(opened.path, end), found, "entries"))
+    return end
+
+
+def _producer_snapshot(file: FoundFile, *_: object) -> Iterator[Row]:
     from kafka_format.producer_snapshot import iter_read_producer_snapshot
 
     for entry in iter_read_producer_snapshot(file.path):
@@ -122,7 +137,7 @@ def _int32(value: int) -> int:
     return (value + 2**31) % 2**32 - 2**31
 
 
-def _offset_checkpoint(file: FoundFile, _: Report) -> Iterator[Row]:
+def _offset_checkpoint(file: FoundFile, *_: object) -> Iterator[Row]:
     from kafka_format.checkpoint_file import read_offset_checkpoint
 
     for entry in read_offset_checkpoint(file.path).entries:
@@ -131,13 +146,13 @@ def _offset_checkpoint(file: FoundFile, _: Report) -> Iterator[Row]:
             {
                 "checkpoint": file.name.kind.value,
                 **entry._asdict(),
-                "topic": printable(entry.topic),
+                "topic": name_text(entry.topic),
             },
             offsets=(entry.offset, entry.offset),
         )
 
 
-def _leader_epochs(file: FoundFile, _: Report) -> Iterator[Row]:
+def _leader_epochs(file: FoundFile, *_: object) -> Iterator[Row]:
     from kafka_format.leader_epoch_file import read_leader_epoch_checkpoint
 
     for entry in read_leader_epoch_checkpoint(file.path).entries:
@@ -148,7 +163,7 @@ def _leader_epochs(file: FoundFile, _: Report) -> Iterator[Row]:
         )
 
 
-def _partition_metadata(file: FoundFile, _: Report) -> Iterator[Row]:
+def _partition_metadata(file: FoundFile, *_: object) -> Iterator[Row]:
     from kafka_format.partition_metadata import read_partition_metadata
 
     metadata = read_partition_metadata(file.path)
@@ -159,7 +174,7 @@ def _partition_metadata(file: FoundFile, _: Report) -> Iterator[Row]:
     )
 
 
-def _meta_properties(file: FoundFile, report: Report) -> Iterator[Row]:
+def _meta_properties(file: FoundFile, _: EvidenceFile, report: Report) -> Iterator[Row]:
     from kafka_format.properties_file import meta_properties, read_properties
 
     properties = read_properties(file.path)
@@ -171,7 +186,7 @@ def _meta_properties(file: FoundFile, report: Report) -> Iterator[Row]:
         report.found(error)
 
 
-def _clean_shutdown(file: FoundFile, _: Report) -> Iterator[Row]:
+def _clean_shutdown(file: FoundFile, *_: object) -> Iterator[Row]:
     from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_shutdown_file
 
     marker = read_clean_shutdown_file(file.path)
@@ -185,7 +200,7 @@ def _clean_shutdown(file: FoundFile, _: Report) -> Iterator[Row]:
         yield Row(f"unreadable: {decode_utf8(marker.raw)}", fields | {"unreadable_base64": raw})
 
 
-def _quorum_state(file: FoundFile, report: Report) -> Iterator[Row]:
+def _quorum_state(file: FoundFile, _: EvidenceFile, report: Report) -> Iterator[Row]:
     from kafka_format.quorum_state import read_quorum_state
 
     state = read_quorum_state(file.path)
@@ -207,7 +222,7 @@ def _quorum_state(file: FoundFile, report: Report) -> Iterator[Row]:
         report.found(CorruptError(location, f"{len(state.trailing)} bytes behind it", "none"))
 
 
-_Reader = Callable[["FoundFile", Report], Iterator[Row]]
+_Reader = Callable[["FoundFile", "EvidenceFile", Report], Iterator[Row]]
 _READERS: dict[FileKind, tuple[str, _Reader]] = {
     FileKind.TRANSACTION_INDEX: ("transaction_index", _transaction_index),
     FileKind.REMOTE_TRANSACTION_INDEX: ("transaction_index", _transaction_index),

@@ -14,8 +14,9 @@ import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, cast
 
+from kafka_format.access import open_evidence
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
@@ -64,6 +65,8 @@ class ClusterMetadata:
     end_offset: int
     """Behind the last record that was read."""
     problems: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    """Files that the disk does not give, and why."""
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
@@ -76,6 +79,14 @@ class ClusterMetadata:
             for replica, directory in zip(self.replicas[partition], directories, strict=False)
             if replica == broker_id
         }
+
+
+class _Problems:
+    """What is wrong with the files, and which could not be read (path, why)."""
+
+    def __init__(self) -> None:
+        self.malformed: list[str] = []
+        self.unreadable: list[tuple[str, str]] = []
 
 
 @dataclass(slots=True)
@@ -151,7 +162,7 @@ class _Image:
 def read_cluster_metadata(directory: str, names: Iterable[str]) -> ClusterMetadata:
     """Of `__cluster_metadata-0`, whose file names the caller has listed."""
     parsed = [parse_file_name(name) for name in names]
-    problems: list[str] = []
+    problems = _Problems()
     image = _newest_snapshot(directory, parsed, problems)
     for name in _live(parsed, FileKind.LOG):
         if not _replay_file(image, directory, name, problems):
@@ -165,11 +176,12 @@ def read_cluster_metadata(directory: str, names: Iterable[str]) -> ClusterMetada
         replicas=image.replicas,
         directories=image.directories,
         end_offset=image.end_offset,
-        problems=tuple(problems),
+        problems=tuple(problems.malformed),
+        unreadable=tuple(problems.unreadable),
     )
 
 
-def _newest_snapshot(directory: str, names: list[FileName], problems: list[str]) -> _Image:
+def _newest_snapshot(directory: str, names: list[FileName], problems: _Problems) -> _Image:
     for name in reversed(_live(names, FileKind.METADATA_SNAPSHOT)):
         image = _Image()
         if _replay_file(image, directory, name, problems):
@@ -187,25 +199,25 @@ def _live(names: list[FileName], kind: FileKind) -> list[FileName]:
     return sorted(found, key=lambda name: (name.offset or 0, name.epoch or 0))
 
 
-def _replay_file(image: _Image, directory: str, name: FileName, problems: list[str]) -> bool:
+def _replay_file(image: _Image, directory: str, name: FileName, problems: _Problems) -> bool:
     """Whether all of it could be read."""
     path = os.path.join(directory, str(name))  # noqa: PTH118  # keeps a leading `./`
     is_snapshot = name.kind is FileKind.METADATA_SNAPSHOT
     try:
-        with open(path, "rb") as file:
-            log = LogFile(file, path=path)
+        with open_evidence(path) as file:
+            log = LogFile(cast("BinaryIO", file), path=path)
             for offset, record in _records(log):
                 if is_snapshot or offset >= image.end_offset:
                     image.replay(record)
                     image.end_offset = offset + 1
     except FormatError as error:
-        problems.append(str(error))
+        problems.malformed.append(str(error))
         return False
     except OSError as error:
-        problems.append(f"{path}: {error.strerror or error}")
+        problems.unreadable.append((path, error.strerror or str(error)))
         return False
     if log.end is not None and log.end.reason == "corrupt_batch":
-        problems.append(str(log.end.error))
+        problems.malformed.append(str(log.end.error))
         return False
     return True
 

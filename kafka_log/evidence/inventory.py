@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_log.file_limits import largest_size
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -163,6 +164,15 @@ class Partition:
         return sum(file.size_in_bytes for file in self.files)
 
     @property
+    def readable_bytes(self) -> int:
+        """Without files that are larger than Kafka writes them: those are not opened."""
+        return sum(
+            file.size_in_bytes
+            for file in self.files
+            if file.size_in_bytes <= largest_size(file.name.kind)
+        )
+
+    @property
     def recovery_point(self) -> int | None:
         return self.checkpointed.get(FileKind.RECOVERY_POINT_CHECKPOINT)
 
@@ -195,6 +205,8 @@ class LogDir:
     """Of the clean stop."""
     has_lock: bool = False
     """The file is there; a broker leaves it behind when it is killed."""
+    is_running: bool = False
+    """Another process held `.lock` when we looked: a broker runs on this directory."""
     checkpoints: Mapping[FileKind, Checkpoint] = field(default_factory=dict)
     partitions: tuple[Partition, ...] = ()
     files: tuple[File, ...] = ()
@@ -263,6 +275,8 @@ class Inventory:
     log_dirs: tuple[LogDir, ...] = ()
     problems: tuple[Problem, ...] = ()
     """Those of no log dir in particular."""
+    followed: Mapping[str, str] = field(default_factory=dict)
+    """Links that were followed, and where they lead."""
 
     @property
     def metadata(self) -> ClusterMetadata | None:

@@ -12,7 +12,8 @@ from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_sh
 from kafka_format.errors import FormatError
 from kafka_format.partition_metadata import read_partition_metadata
 from kafka_format.properties_file import read_meta_properties
-from kafka_log.directory import EntryKind
+from kafka_log.directory import EntryKind, is_named_as_file
+from kafka_log.disk.live_lock import is_held
 from kafka_log.evidence.cluster_metadata import read_cluster_metadata
 from kafka_log.evidence.inventory import (
     CHECKPOINTS,
@@ -27,6 +28,7 @@ from kafka_log.evidence.inventory import (
     Trouble,
 )
 from kafka_log.evidence.strays import Place, why_stray
+from kafka_log.file_limits import largest_size
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -62,7 +64,8 @@ def read_log_dir(
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
-    files = _files(listing, Place.LOG_DIR, problems)
+    names = None if only is None else _known_names(listing, only_files)
+    files = _files(listing, Place.LOG_DIR, problems, names)
     kinds = {file.name.kind: file for file in files if file.stray is None}
     checkpoints = {kind: _checkpoint(kind, kinds.get(kind), problems) for kind in CHECKPOINTS}
     clean_shutdown = _read(kinds, FileKind.CLEAN_SHUTDOWN, read_clean_shutdown_file, problems)
@@ -70,6 +73,7 @@ def read_log_dir(
     metadata = _metadata(listing, list_directory)
     if metadata is not None:
         problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
+        problems += [Problem(path, Trouble.UNREADABLE, why) for path, why in metadata.unreadable]
     partitions, unknown, more = _directories(listing, list_directory, only, problems)
     own = [*files, *more]
     if only is not None:
@@ -84,6 +88,7 @@ def read_log_dir(
         is_clean=FileKind.CLEAN_SHUTDOWN in kinds if is_brokers else None,
         broker_epoch=epoch,
         has_lock=FileKind.LOCK in kinds,
+        is_running=FileKind.LOCK in kinds and is_held(listing.path),
         checkpoints=checkpoints,
         partitions=tuple(_with_checkpoints(each, checkpoints) for each in partitions),
         files=tuple(own),
@@ -91,6 +96,15 @@ def read_log_dir(
         metadata=metadata,
         problems=tuple(problems),
     )
+
+
+def _known_names(listing: Listing, asked: Collection[str]) -> list[str]:
+    """What is read of a log dir around some partitions: what was asked for, and its own files."""
+    return [
+        entry.name
+        for entry in listing.entries
+        if entry.name in asked or is_named_as_file(entry.name)
+    ]
 
 
 def _files(
@@ -104,9 +118,25 @@ def _files(
             continue
         if entry.kind is EntryKind.FILE:
             files.append(_file(entry, place))
+            problems += _too_large(files[-1])
+        elif entry.kind is EntryKind.OTHER:
+            problems.append(Problem(entry.path, Trouble.MALFORMED, entry.problem))
         elif entry.kind is not EntryKind.DIRECTORY:
             problems.append(Problem(entry.path, Trouble.UNREADABLE, entry.problem))
+        elif is_named_as_file(entry.name):
+            problems.append(Problem(entry.path, Trouble.MALFORMED, _NO_FILE))
     return sorted(files, key=_order)
+
+
+_NO_FILE = "found a directory, expected a regular file"
+
+
+def _too_large(file: File) -> list[Problem]:
+    limit = largest_size(file.name.kind)
+    if file.size_in_bytes <= limit or file.name.kind is FileKind.UNKNOWN:
+        return []
+    message = f"found {file.size_in_bytes} bytes, expected at most {limit}: Kafka writes no more"
+    return [Problem(file.path, Trouble.MALFORMED, message)]
 
 
 _ORDER = {kind: number for number, kind in enumerate(FileKind)}
@@ -194,7 +224,7 @@ def _directories(
     unknown: list[str] = []
     files: list[File] = []
     for entry in listing.entries:
-        if entry.kind is not EntryKind.DIRECTORY:
+        if entry.kind is not EntryKind.DIRECTORY or is_named_as_file(entry.name):
             continue
         name = parse_directory_name(entry.name)
         if name.partition is not None:
@@ -224,7 +254,7 @@ def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
     names = None if only is None else _company(listing, only)
     files = _files(listing, Place.PARTITION, problems, names)
     for entry in listing.entries:
-        if entry.kind is EntryKind.DIRECTORY and only is None:
+        if entry.kind is EntryKind.DIRECTORY and only is None and not is_named_as_file(entry.name):
             message = "a directory inside a partition's: Kafka makes none"
             problems.append(Problem(entry.path, Trouble.MALFORMED, message))
     kinds = {file.name.kind: file for file in files if file.stray is None}

@@ -7,9 +7,10 @@ import io
 import os
 import struct
 from collections.abc import Callable
-from pathlib import Path
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
+from kafka_format.access import open_evidence
+from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 
 OpenFile: TypeAlias = Callable[[str], BinaryIO]
@@ -35,7 +36,7 @@ class LogEnd(NamedTuple):
 
 
 def open_unbuffered(path: str) -> BinaryIO:
-    return Path(path).open("rb", buffering=0)
+    return cast("BinaryIO", open_evidence(path))
 
 
 def read_log_end(
@@ -77,7 +78,7 @@ def _last_entry(index: str, open_file: OpenFile) -> _IndexEntry | None:
     """The last slot of an index that holds anything: behind it are zeros, after a crash."""
     try:
         file = open_file(index)
-    except OSError:
+    except (FormatError, OSError):
         return None
     with file:
         low, high = 0, file.seek(0, io.SEEK_END) // _ENTRY.size

@@ -70,6 +70,7 @@ class _Scanner:
         self._wanted: defaultdict[str, _Wanted] = defaultdict(_Wanted)
         self._seen: set[tuple[int, int]] = set()
         self._problems: list[Problem] = []
+        self._followed: dict[str, str] = {}
 
     def look(self, path: str) -> None:
         entry = entry_of(path)
@@ -77,6 +78,8 @@ class _Scanner:
             self._look_into(path, entry.identity, depth=0)
         elif entry.kind is EntryKind.FILE:
             self._look_at_file(path, entry.name)
+        elif entry.kind is EntryKind.OTHER:
+            self._problems.append(Problem(path, Trouble.MALFORMED, entry.problem))
         else:
             self._unreadable(path, entry.problem)
 
@@ -106,7 +109,7 @@ class _Scanner:
             for entry in listing.entries:
                 if entry.kind is EntryKind.DIRECTORY:
                     self._look_into(entry.path, entry.identity, depth + 1)
-                elif entry.problem:
+                elif entry.problem and entry.kind is not EntryKind.OTHER:
                     self._unreadable(entry.path, entry.problem)
 
     def _unreadable(self, path: str, message: str) -> None:
@@ -114,7 +117,10 @@ class _Scanner:
 
     def _list(self, path: str) -> Listing:
         if path not in self._listings:
-            self._listings[path] = list_directory(path)
+            listing = self._listings[path] = list_directory(path)
+            for entry in listing.entries:
+                if entry.target and entry.kind in (EntryKind.FILE, EntryKind.DIRECTORY):
+                    self._followed[entry.path] = entry.target
         return self._listings[path]
 
     def _kind(self, listing: Listing) -> _Kind:
@@ -142,7 +148,7 @@ class _Scanner:
         }
         log_dirs = tuple(with_topic_ids(each, metadata[each.path]) for each in plain)
         problems = (*self._problems, *_duplicates(log_dirs))
-        return Inventory(log_dirs=log_dirs, problems=problems)
+        return Inventory(log_dirs=log_dirs, problems=problems, followed=self._followed)
 
     def _log_dirs(self) -> Iterator[LogDir]:
         for path, wanted in self._wanted.items():

@@ -1,6 +1,7 @@
 """`.txnindex` of a segment, written to as Kafka writes to it (TransactionIndex).
 
-There from its first entry on, never preallocated, read whole for every answer.
+There from its first entry on, never preallocated, read from its start for every answer, some
+entries in memory at a time.
 """
 
 from __future__ import annotations
@@ -8,16 +9,24 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from kafka_format.errors import Location, UnsupportedError
-from kafka_format.transaction_index import VERSION, AbortedTransaction
+from kafka_format.transaction_index import DTYPE, VERSION, AbortedTransaction
 from kafka_log.errors import CorruptIndexError, IllegalArgumentError
+from kafka_log.file_limits import largest_size
+from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from kafka_log.disk.files import File, Files
 
 _TRANSACTION_ENTRY = struct.Struct(">hqqqq")  # as kafka_format.transaction_index tells
+_PIECE_ENTRIES = 32 * 1024
+_LARGEST = largest_size(FileKind.TRANSACTION_INDEX)
 
 
 class TxnIndexSearchResult(NamedTuple):
@@ -78,35 +87,47 @@ class TransactionIndex:
     def truncate_to(self, offset: int) -> None:
         """Drop the first entry that ends at `offset` or later, and all behind it."""
         last_offset = None
-        for position, aborted in self._iter():
-            if aborted.last_offset >= offset:
-                self._cut(position)
-                self._last_offset = last_offset
+        for position, entries in self._pieces():
+            found = np.flatnonzero(entries["last_offset"] >= offset)
+            if len(found):
+                first = int(found[0])
+                self._cut(position + first * self.ENTRY.size)
+                self._last_offset = int(entries["last_offset"][first - 1]) if first else last_offset
                 return
-            last_offset = aborted.last_offset
+            last_offset = int(entries["last_offset"][-1])
 
     def all_aborted_txns(self) -> list[AbortedTransaction]:
-        return [aborted for _, aborted in self._iter()]
+        return [aborted for _, entries in self._pieces() for aborted in _transactions(entries)]
 
     def collect_aborted_txns(
         self, fetch_offset: int, upper_bound_offset: int
     ) -> TxnIndexSearchResult:
         """Those that overlap with the offsets [fetch_offset, upper_bound_offset)."""
-        found = []
-        for _, aborted in self._iter():
-            if aborted.last_offset >= fetch_offset and aborted.first_offset < upper_bound_offset:
-                found.append(aborted)
-            if aborted.last_stable_offset >= upper_bound_offset:
+        found: list[AbortedTransaction] = []
+        for _, entries in self._pieces():
+            ends = np.flatnonzero(entries["last_stable_offset"] >= upper_bound_offset)
+            looked_at = entries[: ends[0] + 1] if len(ends) else entries
+            overlaps = (looked_at["last_offset"] >= fetch_offset) & (
+                looked_at["first_offset"] < upper_bound_offset
+            )
+            found += _transactions(looked_at[overlaps])
+            if len(ends):
                 return TxnIndexSearchResult(found, is_complete=True)
         return TxnIndexSearchResult(found, is_complete=False)
 
     def sanity_check(self) -> None:
         """CorruptIndexError if an entry ends before the segment begins."""
-        for position, aborted in self._iter():
-            if aborted.last_offset < self.start_offset:
+        if self._end > _LARGEST:
+            raise CorruptIndexError(
+                f"{self.path}: found {self._end} bytes, expected at most {_LARGEST}"
+            )
+        for position, entries in self._pieces():
+            early = np.flatnonzero(entries["last_offset"] < self.start_offset)
+            if len(early):
+                first = int(early[0])
                 raise CorruptIndexError(
-                    f"{Location(self.path, position)}: found last offset {aborted.last_offset}, "
-                    f"expected at least {self.start_offset}"
+                    f"{Location(self.path, position + first * self.ENTRY.size)}: found last offset "
+                    f"{entries['last_offset'][first]}, expected at least {self.start_offset}"
                 )
 
     def close(self) -> None:
@@ -134,14 +155,29 @@ class TransactionIndex:
             self._file.truncate(size)
         self._end = min(self._end, size)
 
-    def _iter(self) -> Iterator[tuple[int, AbortedTransaction]]:
-        """Every whole entry, with its position."""
+    def _pieces(self) -> Iterator[tuple[int, NDArray[np.void]]]:
+        """Whole entries, some at a time and never none, with the position of the first.
+
+        Those before an entry of another version come before the error that says so.
+        """
         if self._file is None:
             return
-        data = self._file.read_at(0, self._end)
-        for position in range(0, self._end // self.ENTRY.size * self.ENTRY.size, self.ENTRY.size):
-            if 0 < data[position] < 0x80:  # Kafka takes the first byte for the whole version
+        size = self.ENTRY.size
+        for position in range(0, self._end // size * size, _PIECE_ENTRIES * size):
+            wanted = min(_PIECE_ENTRIES, (self._end - position) // size)
+            data = self._file.read_at(position, wanted * size)
+            entries = np.frombuffer(data, DTYPE, count=len(data) // size)
+            # Kafka takes the first byte for the whole version.
+            refused = np.flatnonzero(entries["version"] >= 1 << 8)
+            good = entries[: refused[0]] if len(refused) else entries
+            if len(good):
+                yield position, good
+            if len(refused):
+                at = int(refused[0]) * size
                 raise UnsupportedError(
-                    Location(self.path, position), f"version byte {data[position]}", str(VERSION)
+                    Location(self.path, position + at), f"version byte {data[at]}", str(VERSION)
                 )
-            yield position, AbortedTransaction._make(self.ENTRY.unpack_from(data, position))
+
+
+def _transactions(entries: NDArray[np.void]) -> list[AbortedTransaction]:
+    return list(map(AbortedTransaction._make, entries.tolist()))

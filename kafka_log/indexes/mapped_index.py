@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 INT32_MAX = 2**31 - 1
 _WARM_BYTES = 8192
+_LARGEST_COPY = 64 * 1024 * 1024
 
 
 class MappedIndex(ABC):
@@ -210,7 +211,7 @@ class MappedIndex(ABC):
 
     def _load_copy(self) -> None:
         """A lookup probes a dozen entries: far from each other, and each a call of its own."""
-        if self._copy is None:
+        if self._copy is None and self.size_in_bytes <= _LARGEST_COPY:
             self._copy = bytearray(self.read_entries())
 
     def _largest_lower_bound(self, target: int, key: Callable[[int], int]) -> int:

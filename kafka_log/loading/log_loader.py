@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_format.checkpoint_file import MAX_SIZE
+from kafka_format.errors import OverLimitError
 from kafka_log.errors import (
     CorruptIndexError,
     InvalidOffsetError,
@@ -104,10 +105,13 @@ class LogLoader:
         self.journal = Journal() if journal is None else journal
 
     def load(self) -> LoadedLogOffsets:
-        """Raises LogLoadError where Kafka gives the log up; OSError is what the disk says."""
+        """Raises LogLoadError where Kafka gives the log up; OSError is what the disk says.
+
+        OverLimitError says nothing of Kafka: it would decode the batch, and we may not.
+        """
         try:
             return self._load()
-        except (LogLoadError, OSError):
+        except (LogLoadError, OverLimitError, OSError):
             self._segments.close_handlers()
             raise
         except (LogError, ValueError) as error:  # a FormatError is a ValueError too
@@ -387,10 +391,11 @@ class LogLoader:
     def _tell_cut(self, segment: LogSegment, size: int) -> None:
         error = segment.recovery_error
         found = f"{segment.log.path}@{segment.size}: the end of sound batches"
+        cut = size - segment.size
         self.journal.add(
             segment.name,
             Action.CUT,
-            f"{error or found}; {size - segment.size} bytes go",
+            f"{error or found}; {cut} byte{'' if cut == 1 else 's'} cut off",
             position=segment.size,
         )
 

@@ -19,10 +19,11 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.errors import OverLimitError
 from kafka_log.clock import Clock, Scheduler, system_clock
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.errors import LogError, LogLoadError
+from kafka_log.errors import LogError, LogLoadError, TieredStorageError
 from kafka_log.loading.journal import Action, Journal, JournalEntry
 from kafka_log.loading.metadata_log import (
     METADATA_LOG_CONFIG,
@@ -125,7 +126,7 @@ def load_partition(
             topic_id=topic_id,
             journal=journal,
         )
-    except LogLoadError:
+    except (LogLoadError, OverLimitError, TieredStorageError):  # Kafka may do what we may not
         raise
     except (LogError, ValueError) as error:  # a FormatError is a ValueError too
         raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format import java_text
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.producer_snapshot import (
+    HEADER_SIZE,
     ProducerSnapshotEntry,
     ProducerSnapshotFile,
     decode_producer_snapshot,
     encode_producer_snapshot,
     iter_producer_snapshot,
+    require_header,
 )
 from kafka_log.errors import LogLoadError
 from kafka_log.names import FileKind, FileState, segment_file_name
@@ -156,8 +158,13 @@ def _name(offset: int) -> str:
 
 def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:
     """The producers of a snapshot, in the order of the file; FormatError if it is corrupt."""
-    data = files.read(name, limit=JAVA_MAX)
-    snapshot = decode_producer_snapshot(data, path=files.path(name))
+    path = files.path(name)
+    file = files.open(name, write=False)
+    try:  # its header first: what cannot be a snapshot is not read, however large
+        require_header(file.read_at(0, HEADER_SIZE), file.size, path)
+    finally:
+        file.close()
+    snapshot = decode_producer_snapshot(files.read(name, limit=JAVA_MAX), path=path)
     return [_state_entry(row) for row in iter_producer_snapshot(snapshot)]
 
 

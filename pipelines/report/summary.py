@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.shown_text import escaped
 from kafka_log.names import DirectoryKind
 from pipelines.report.text import counted, human_size
 
@@ -61,15 +62,17 @@ class Summary(NamedTuple):
 
 def _log_dir_line(log_dir: LogDir) -> str:
     meta = log_dir.meta
-    who = "no meta.properties" if meta is None else f"node {meta.node_id}"
+    who = "node unknown" if meta is None else f"node {meta.node_id}"
     stop = {
         None: "no sign of a broker",
         True: "stopped cleanly",
         False: "not stopped cleanly",
     }[log_dir.is_clean]
+    if log_dir.is_running:
+        stop = "a broker is running on it"
     topics = {partition.topic for partition in log_dir.partitions}
     return (
-        f"{_printable(log_dir.path)}: {who}, {stop}, {counted(len(topics), 'topic')}, "
+        f"{escaped(log_dir.path)}: {who}, {stop}, {counted(len(topics), 'topic')}, "
         f"{counted(len(log_dir.partitions), 'partition')}, {human_size(log_dir.size_in_bytes)}"
     )
 
@@ -79,16 +82,12 @@ def _topic_row(topic: Topic) -> tuple[str, ...]:
     others = len(topic.partitions) - live
     segments = sum(len(each.segments) for each in topic.partitions)
     return (
-        _printable(topic.name),
+        escaped(topic.name),
         str(live),
         str(segments),
         str(human_size(topic.size_in_bytes)),
         str(others) if others else "",
     )
-
-
-def _printable(text: str) -> str:
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:

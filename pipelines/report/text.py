@@ -1,6 +1,14 @@
-"""Words for people."""
+"""Numbers as people write them."""
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+_SECOND = 1000
+_MINUTE = 60 * _SECOND
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+_YEAR = 365 * _DAY
+_MANY_YEARS = 100 * _YEAR
+_FEW_SECONDS = 10
+_DURATIONS = ((_YEAR, "y"), (_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (_SECOND, "s"))
 
 
 def human_size(size: int | None) -> str | None:
@@ -15,6 +23,28 @@ def human_size(size: int | None) -> str | None:
         if amount < 1023.5 or unit == _UNITS[-1]:
             return f"{amount:.1f} {unit}" if amount < 9.95 else f"{amount:.0f} {unit}"
     raise AssertionError("the last unit always returns")
+
+
+def human_duration(milliseconds: int) -> str:
+    """`12 ms`, `1.2 s`, `45 s`, `3 h 12 min`, `2 d 4 h`, `30 y 4 d`: two units, rounded down.
+
+    A year has 365 days.
+    """
+    if milliseconds < 0:
+        return f"-{human_duration(-milliseconds)}"
+    if milliseconds < _SECOND:
+        return f"{milliseconds} ms"
+    if milliseconds < _FEW_SECONDS * _SECOND:
+        whole, tenths = divmod(milliseconds // 100, 10)
+        return f"{whole}.{tenths} s" if tenths else f"{whole} s"
+    units = iter(_DURATIONS)
+    for length, unit in units:
+        count, rest = divmod(milliseconds, length)
+        if count:
+            smaller, name = next(units, (length, unit))
+            more = rest // smaller if milliseconds < _MANY_YEARS else 0
+            return f"{count:,} {unit} {more} {name}" if more else f"{count:,} {unit}"
+    raise AssertionError("a second or more has a unit")
 
 
 def counted(number: int, what: str) -> str:

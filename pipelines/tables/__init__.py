@@ -7,18 +7,23 @@ A table is planned once, where the query is planned, and read split by split, an
                                  ones; what opens files is `Storage(options.paths)`
 
 `TABLES` says which module has which table; a module is imported when its table is asked for.
+Whatever reads, in this process or in a worker, reads by the query's rules (kafka_format.access).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
+
+from kafka_format.access import access, given, using
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
+    from kafka_format.access import Access
     from pipelines.options import Options
     from pipelines.storage import Storage
 
@@ -59,7 +64,50 @@ TABLES: dict[str, str] = {
 """By table: the module and the name of its TableReader in it."""
 
 
+class _ByItsRules:
+    """A reader that reads as the options say, and says so where they mean nothing."""
+
+    def __init__(self, reader: TableReader) -> None:
+        self._reader = reader
+
+    def plan(self, options: Options, storage: Storage) -> Sequence[Any]:
+        from pipelines.selection import ensure_meant
+
+        with using(_rules(options)):
+            ensure_meant(options, storage)
+            return self._reader.plan(options, storage)
+
+    def read(self, split: Any, options: Options) -> Iterator[pa.RecordBatch]:
+        """One batch at a time: whoever asks for them may read something else meanwhile."""
+        rules = _rules(options)
+        with using(rules):
+            batches = iter(self._reader.read(split, options))
+        while True:
+            with using(rules):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+
+def _rules(options: Options) -> Access:
+    """Links stay inside the paths of the query."""
+    from pipelines.storage import Storage, StorageError, is_local
+
+    local = tuple(path for path in options.paths if is_local(path))
+    try:
+        roots = given(Storage(local).given_paths())
+    except StorageError:  # of a glob that matches nothing: reading tells
+        roots = given(local)
+    return replace(
+        access(),
+        roots=roots,
+        follow_links=options.follow_links or access().follow_links,
+        max_decompressed_bytes=options.max_decompressed_bytes,
+    )
+
+
 def reader_of(table: str) -> TableReader:
     module, _, name = TABLES[table].partition(":")
     reader: TableReader = getattr(import_module(module), name)
-    return reader
+    return _ByItsRules(reader)

@@ -14,17 +14,16 @@ import pyarrow as pa
 
 from kafka_format.columnar.headers import BatchColumns
 from kafka_format.errors import CrcMismatchError, Location
+from kafka_format.shown_text import name_text
 from pipelines.arrow import batches_to_arrow, merged, rows_to_arrow
-from pipelines.log_ranges import OFFSET_END, iter_batches
+from pipelines.log_ranges import OFFSET_END, Damage, iter_batches
 from pipelines.options import Mode
 from pipelines.splits import plan_splits
 from pipelines.storage import Storage
-from pipelines.tables.records import fail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kafka_format.errors import FormatError
     from pipelines.log_ranges import LogRange
     from pipelines.options import Options
     from pipelines.splits import Split
@@ -56,11 +55,11 @@ def _range_batches(
 ) -> Iterator[pa.RecordBatch]:
     lost: list[dict[str, Any]] = []
 
-    def on_damage(error: FormatError, offset: int | None) -> None:
+    def on_damage(damage: Damage) -> None:
         if options.mode is Mode.FAILFAST:
-            fail(error, offset)
-        position = error.location.position
-        lost.append({**source.place, "position": position, "damage": str(error)})
+            raise damage.error
+        error = damage.error
+        lost.append({**source.place, "position": error.location.position, "damage": str(error)})
 
     found = iter_batches(source, storage, verify=options.verify_checksums, on_damage=on_damage)
     waiting: list[BatchColumns] = []
@@ -85,6 +84,8 @@ def _inside(batches: BatchColumns, source: LogRange) -> BatchColumns | None:
     if source.first_offset <= 0 and source.end_offset >= OFFSET_END:
         return batches
     starts_below = (batches.base_offset < source.end_offset) | batches.is_legacy
+    if source.end_offset >= OFFSET_END:
+        starts_below[:] = True
     wanted = np.flatnonzero(starts_below & (batches.last_offset >= source.first_offset))
     if not len(wanted):
         return None
@@ -104,7 +105,7 @@ def _rows(
             error = _mismatch(batches, batch, source.path)
             if options.mode is Mode.FAILFAST:
                 raise error
-            damage[batch] = str(error)
+            damage[batch] = name_text(str(error))
     rows = batches_to_arrow(batches, options.columns, source.place, damage)
     if options.mode is Mode.DROPMALFORMED and any(damage):
         rows = rows.filter(pa.array([each is None for each in damage]))

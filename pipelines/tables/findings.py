@@ -6,8 +6,12 @@ decoded. What names and directories say is known when the query is planned.
 
 from __future__ import annotations
 
+import io
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from kafka_format.access import watching
+from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_log.checks import side_files as checks
 from kafka_log.checks.directories import directory_findings
@@ -16,8 +20,9 @@ from kafka_log.checks.logs import check_log
 from kafka_log.checks.time_indexes import ends_early
 from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
+from pipelines.refusals import Refusal, refusal_of, shrunk
 from pipelines.segment_index import later_than_its_index
-from pipelines.storage import Storage
+from pipelines.storage import Storage, local_path
 from pipelines.tables.rows import FileTask, batches_of_rows, packed, wants_everything
 from pipelines.tables.side_files import file_tasks
 
@@ -39,9 +44,9 @@ class _Findings:
         known = tuple(
             finding for finding in directory_findings(inventory) if _is_wanted(finding, options)
         )
-        full = _full_segments(inventory)
+        full, following = _full_segments(inventory), _next_bases(inventory)
         tasks = (
-            task._replace(segment=full.get(task.file.path))
+            task._replace(segment=full.get(task.file.path), next_base=following.get(task.file.path))
             for task in file_tasks(inventory, options, storage.given_paths())
         )
         files = packed(tasks, options, lambda task: task.size_in_bytes)
@@ -71,6 +76,16 @@ def _full_segments(inventory: Inventory) -> dict[str, Segment]:
     }
 
 
+def _next_bases(inventory: Inventory) -> dict[str, int]:
+    """By the path of a log: where the next segment of its partition begins."""
+    return {
+        segment.log.path: following.base_offset
+        for _, partition in inventory.partitions()
+        for segment, following in pairwise(partition.segments)
+        if segment.log is not None
+    }
+
+
 def _is_wanted(finding: Finding, options: Options) -> bool:
     if finding.topic is None:
         return wants_everything(options)
@@ -89,16 +104,52 @@ def file_findings(task: FileTask, storage: Storage, *, verify: bool = True) -> I
     kind = task.file.name.kind
     topic = CLUSTER_METADATA_TOPIC if kind is FileKind.BOOTSTRAP_CHECKPOINT else task.topic
     about = About(task.file.path, topic, task.partition)
-    try:
-        if kind in _LOGS:
-            with storage.open(task.file.path) as log:
-                base = task.file.offset if kind is FileKind.LOG else None
-                yield from check_log(log, about, base_offset=base, verify=verify)
-        else:
-            yield from _small_file_findings(task, storage, about)
-    except OSError as error:
-        said = error.strerror or str(error)
-        yield Finding.of("DIR001", about, said, "a file that can be read")
+    with watching() as watch:
+        try:
+            if kind in _LOGS:
+                yield from _log_findings(task, storage, about, verify=verify)
+            else:
+                yield from _small_file_findings(task, storage, about)
+        except (OSError, FormatError) as error:
+            if _is_about(error, about.path):  # of a log beside it, its own findings tell
+                yield _refused(error, about)
+        for change in watch.changes():
+            if change.filename == local_path(about.path):
+                yield _refused(change, about)
+
+
+def _log_findings(
+    task: FileTask, storage: Storage, about: About, *, verify: bool
+) -> Iterator[Finding]:
+    is_segment = task.file.name.kind is FileKind.LOG
+    with storage.open(about.path) as log:
+        size = log.seek(0, io.SEEK_END)
+        if size < task.size_in_bytes:
+            yield Finding.of(*_of(shrunk(task.size_in_bytes, size), about))
+        yield from check_log(
+            log,
+            about,
+            base_offset=task.file.offset if is_segment else None,
+            next_base=task.next_base,
+            verify=verify,
+        )
+
+
+def _is_about(error: OSError | FormatError, path: str) -> bool:
+    place = error.location.path if isinstance(error, FormatError) else error.filename
+    return place is None or place in (path, local_path(path))
+
+
+def _refused(error: OSError | FormatError, about: About) -> Finding:
+    refusal = refusal_of(error, about.path)
+    if refusal is None:
+        said = str(error) if not isinstance(error, OSError) else error.strerror or str(error)
+        refusal = Refusal("DIR001", said, "a file that can be read")
+    return Finding.of(*_of(refusal, about))
+
+
+def _of(refusal: Refusal, about: About) -> tuple[str, About, str, str]:
+    return refusal.rule, about, refusal.found, refusal.expected
 
 
 def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iterator[Finding]:

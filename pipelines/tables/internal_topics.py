@@ -14,6 +14,7 @@ from kafka_format.coordinator_records import CoordinatorTopic
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, FileState
 from pipelines.log_ranges import LogRange
 from pipelines.options import Bounds, Mode
+from pipelines.schema import CORRUPT_RECORD
 from pipelines.splits import pack, plan_splits, wanted_partitions
 from pipelines.storage import Storage
 from pipelines.tables import decoded
@@ -49,6 +50,8 @@ _LOG_COLUMNS = {
     "value": "value",
     "control_type": "record_control_type",
     "path": "path",
+    "path_base64": "path_base64",
+    CORRUPT_RECORD: "corrupt_record",
 }
 """Columns of `records`, and what they are called where `offset` is a committed one."""
 
@@ -76,6 +79,9 @@ def _of_records(options: Options) -> Options:
         options,
         table="records",
         topics=(_TOPICS[options.table],),
+        subscribed=(),
+        subscribed_pattern=None,
+        assigned=None,
         partitions=None,
         columns=tuple(_LOG_COLUMNS),
         include_control=options.table == "cluster_metadata",
@@ -108,7 +114,7 @@ def _batches(split: Split, options: Options) -> Iterator[pa.RecordBatch]:
         if not rows:
             continue
         kept = batch if len(rows) == batch.num_rows else batch.take([row for row, _ in rows])
-        columns = {own: kept.column(name) for name, own in _LOG_COLUMNS.items()}
+        columns: dict[str, Any] = {own: kept.column(name) for name, own in _LOG_COLUMNS.items()}
         for name in source_columns(options):
             if name not in columns:
                 columns[name] = [content.get(name) for _, content in rows]
@@ -120,7 +126,11 @@ def _decoded_rows(batch: pa.RecordBatch, options: Options) -> Iterator[tuple[int
     decode = _DECODERS[options.table]
     names = _INPUTS[options.table]
     inputs = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+    corrupt = batch.column(CORRUPT_RECORD).to_pylist()
     for row, values in enumerate(inputs):
+        if corrupt[row] is not None:  # a stretch of the log, and what is wrong with it
+            yield row, {"damage": corrupt[row]}
+            continue
         content = decode(*values)
         if content is None or not _is_wanted(content, batch, row, options):
             continue

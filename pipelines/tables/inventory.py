@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_format import java_text
+from kafka_format.errors import FormatError
 from kafka_log.evidence.inventory import Problem, Trouble
 from kafka_log.evidence.log_end import open_unbuffered, read_log_end
 from kafka_log.evidence.strays import describe
+from kafka_log.file_limits import largest_size
 from kafka_log.names import DirectoryKind, FileKind
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ def log_dir_row(log_dir: LogDir) -> Row:
         "is_clean": log_dir.is_clean,
         "broker_epoch": log_dir.broker_epoch,
         "has_lock": log_dir.has_lock,
+        "is_running": log_dir.is_running,
         "checkpoints": {
             kind.value: str(checkpoint.state) for kind, checkpoint in log_dir.checkpoints.items()
         },
@@ -70,6 +73,8 @@ def bytes_to_read(task: PartitionTask) -> int:
     if not task.partition.segments:
         return 0
     last = task.partition.segments[-1]
+    if last.size_in_bytes > largest_size(FileKind.LOG):
+        return 0
     has_index = FileKind.OFFSET_INDEX in last.files
     return min(last.size_in_bytes, _AROUND_LAST_ENTRY) if has_index else last.size_in_bytes
 
@@ -105,8 +110,11 @@ def _log_end(partition: Partition, open_file: OpenFile) -> tuple[LogEnd | None, 
     try:
         path = index.path if index else None
         return read_log_end(log.path, last.base_offset, index=path, open_file=open_file), None
+    except FormatError:  # no regular file, or too large: the inventory has that problem
+        return None, None
     except OSError as error:
-        return None, Problem(log.path, Trouble.UNREADABLE, error.strerror or str(error))
+        path = error.filename or log.path  # the index may be what cannot be read
+        return None, Problem(path, Trouble.UNREADABLE, error.strerror or str(error))
 
 
 def _partition_row(log_dir: str, partition: Partition, end: LogEnd | None) -> Row:

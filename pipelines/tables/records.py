@@ -2,18 +2,34 @@
 
 From the log start on (unless an offset is asked for), without control records (unless they are
 asked for), and for read_committed without what was aborted and what lies behind the last stable
-offset. Records of a damaged batch are left out; the batch is in `batches` and `findings`.
+offset.
+
+What should be records and is not (a damaged batch, bytes that are none, a file that changed) is one
+row with `_corrupt_record`, if it may hold a wanted offset, as Spark's own readers do it in the mode
+PERMISSIVE (docs/decisions/0012). DROPMALFORMED leaves it out, FAILFAST fails.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.arrow import CONTROL, TRANSACTIONAL, RecordRows, is_flagged, merged
-from pipelines.log_ranges import iter_records
+from kafka_format.access import access
+from kafka_format.errors import FormatError, Location
+from kafka_log.checks.logs import OUT_OF_PLACE, over_limit, over_limit_error
+from pipelines.arrow import (
+    CONTROL,
+    TRANSACTIONAL,
+    RecordRows,
+    is_flagged,
+    merged,
+    rows_to_arrow,
+    some_at_a_time,
+)
+from pipelines.log_ranges import OFFSET_END, Damage, iter_records
 from pipelines.options import Mode
+from pipelines.schema import CORRUPT_RECORD
 from pipelines.splits import plan_splits
 from pipelines.storage import Storage
 
@@ -25,7 +41,6 @@ if TYPE_CHECKING:
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
-    from kafka_format.errors import FormatError
     from pipelines.log_ranges import Aborted, LogRange
     from pipelines.options import Options
     from pipelines.splits import Split
@@ -46,24 +61,113 @@ READER = _Records()
 
 def read_records(split: Split, options: Options, storage: Storage) -> Iterator[pa.RecordBatch]:
     """The rows of a split, a piece at a time."""
-    on_damage = fail if options.mode is Mode.FAILFAST else leave_out
     for source in split:
-        wanted = _Wanted(source, include_control=options.include_control)
-        for columns in iter_records(
-            source, storage, verify=options.verify_checksums, on_damage=on_damage
-        ):
-            rows = wanted.rows(columns)
-            if isinstance(rows, slice) or len(rows):
-                yield RecordRows(columns, rows, source.place).to_arrow(options.columns)
+        yield from _range_records(source, options, storage)
 
 
-def fail(error: FormatError, offset: int | None) -> NoReturn:
-    del offset
-    raise error
+def _range_records(
+    source: LogRange, options: Options, storage: Storage
+) -> Iterator[pa.RecordBatch]:
+    wanted = _Wanted(source, include_control=options.include_control)
+    lost = _Lost(source, options)
+    found = iter_records(
+        source, storage, verify=options.verify_checksums, on_damage=lost.waiting.append
+    )
+    for columns in found:
+        rows = wanted.rows(columns)
+        large = over_limit(columns, access().max_decompressed_bytes)
+        if len(large):
+            lost.over_limit(columns, large)
+            rows = np.setdiff1d(np.arange(len(columns))[rows], large)
+        lost.out_of_place(columns)
+        yield from lost.rows(columns)
+        if isinstance(rows, slice) or len(rows):
+            for some in some_at_a_time(columns, rows):
+                yield RecordRows(columns, some, source.place).to_arrow(options.columns)
+    yield from lost.rows(None)
 
 
-def leave_out(error: FormatError, offset: int | None) -> None:
-    """Nothing: the tables `batches` and `findings` tell of it."""
+class _Lost:
+    """What of a range is no record as it should be: rows that say so, by the mode."""
+
+    def __init__(self, source: LogRange, options: Options) -> None:
+        self.waiting: list[Damage] = []
+        """Told, and not yet placed between its neighbours."""
+        self._source = source
+        self._options = options
+        self._next_offset = source.segment if source.is_segment else 0
+        self._last_out_of_place = -1
+
+    def over_limit(self, columns: RecordColumns, rows: npt.NDArray[np.intp]) -> None:
+        for row in rows.tolist():
+            error = over_limit_error(columns, row, self._source.path)
+            offset = int(columns.offset[row])
+            base = int(columns.batches.base_offset[columns.batch[row]])
+            self.waiting.append(
+                Damage("LOG006", error, error.location.position, (offset, offset), base)
+            )
+
+    def out_of_place(self, columns: RecordColumns) -> None:
+        """Records below their segment, which nobody can ask for."""
+        source = self._source
+        if not source.is_segment or not source.is_from_start or not len(columns):
+            return
+        lowest = min(source.segment, source.first_offset)
+        if columns.offset.min() >= lowest:
+            return
+        for batch in np.unique(columns.batch[columns.offset < lowest]).tolist():
+            position = int(columns.batches.position[batch])
+            if position == self._last_out_of_place:  # a batch of several pieces
+                continue
+            self._last_out_of_place = position
+            base = int(columns.batches.base_offset[batch])
+            error = FormatError(
+                Location(source.path, position),
+                f"a batch at offset {base}",
+                f"offset {source.segment} or more, by the name of its segment",
+            )
+            self.waiting.append(Damage(OUT_OF_PLACE, error, position, base_offset=base))
+
+    def rows(self, columns: RecordColumns | None) -> Iterator[pa.RecordBatch]:
+        """Those of the damage that was told up to here; None is the end of the range."""
+        batches = None if columns is None else columns.batches
+        next_offset = OFFSET_END if batches is None else int(batches.base_offset[0])
+        wanted = [each for each in self.waiting if self._is_wanted(each, next_offset)]
+        self.waiting.clear()
+        if columns is not None and len(sound := _sound(columns)):
+            self._next_offset = int(columns.batches.last_offset[sound[-1]]) + 1
+        if wanted and self._options.mode is Mode.FAILFAST:
+            raise wanted[0].error
+        if wanted and self._options.mode is Mode.PERMISSIVE:
+            rows = map(self._row, wanted)
+            yield rows_to_arrow("records", rows, self._options.columns)
+
+    def _is_wanted(self, damage: Damage, next_offset: int) -> bool:
+        """Whether a wanted offset may have been there: by its header, else by its neighbours."""
+        source = self._source
+        if damage.is_of_file or damage.rule == OUT_OF_PLACE:
+            return True
+        behind = next_offset if damage.next_offset is None else damage.next_offset
+        first, last = damage.offsets or (self._next_offset, behind - 1)
+        if last < first or (source.is_segment and first < source.segment):
+            return True  # a header that lies: who knows
+        is_before_end = first < source.end_offset or source.end_offset >= OFFSET_END
+        return last >= source.first_offset and is_before_end
+
+    def _row(self, damage: Damage) -> dict[str, Any]:
+        return {
+            **self._source.place,
+            "position": damage.position,
+            "batch_base_offset": damage.base_offset,
+            CORRUPT_RECORD: str(damage),
+        }
+
+
+def _sound(columns: RecordColumns) -> npt.NDArray[np.intp]:
+    """Batches that are not damage, by their places."""
+    sound = np.ones(len(columns.batches), np.bool_)
+    sound[[batch for batch, _ in columns.damage]] = False
+    return np.flatnonzero(sound)
 
 
 class _Wanted:
@@ -79,11 +183,11 @@ class _Wanted:
             return np.empty(0, np.intp)
         wanted = self._batches(columns.batches)
         offset = columns.offset
-        is_inside = offset.min() >= self._first and offset.max() < self._end
-        if wanted.all() and is_inside:
+        # Without an end the largest of all offsets is wanted, too.
+        is_before_end = offset < self._end if self._end < OFFSET_END else np.True_
+        if wanted.all() and offset.min() >= self._first and np.all(is_before_end):
             return slice(None)
-        kept = wanted[columns.batch] & (offset >= self._first) & (offset < self._end)
-        return np.flatnonzero(kept)
+        return np.flatnonzero(wanted[columns.batch] & (offset >= self._first) & is_before_end)
 
     def _batches(self, batches: BatchColumns) -> Bools:
         wanted = np.ones(len(batches), np.bool_)

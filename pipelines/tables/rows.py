@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from kafka_format.shown_text import name_base64, name_text
 from pipelines.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ROWS_PER_BATCH = 8 * 1024
 _MOST_FILES = 200
 """In one split: of a file that is far away each takes a while to open."""
+_PATH_BYTES = "path_base64"
 _Item = TypeVar("_Item")
 
 
@@ -38,6 +40,8 @@ class FileTask(NamedTuple):
     log_dir: str | None = None
     segment: Segment | None = None
     """Of a time index: the segment that it must reach the end of."""
+    next_base: int | None = None
+    """Of a log: the offset at which the next segment begins."""
 
     @property
     def size_in_bytes(self) -> int:
@@ -64,8 +68,7 @@ def wants_everything(options: Options) -> bool:
     """Whether files of no partition are wanted, too."""
     bounds = options.bounds
     narrowed = [each for each in (bounds.topics, bounds.partitions) if each is not None]
-    is_chosen = bool(options.topics) or options.partitions is not None
-    return not is_chosen and all(None in each for each in narrowed)
+    return not options.is_narrowed and all(None in each for each in narrowed)
 
 
 def wants(partition: Partition, options: Options) -> bool:
@@ -77,7 +80,14 @@ def batches_of_rows(rows: Iterable[Row], options: Options) -> Iterator[pa.Record
     remaining = iter(rows)
     while some := list(islice(remaining, ROWS_PER_BATCH)):
         columns = {name: [row.get(name) for row in some] for name in source_columns(options)}
+        if _PATH_BYTES in columns:
+            columns[_PATH_BYTES] = [row.get(_PATH_BYTES) or _path_bytes(row) for row in some]
         yield batch_of_columns(columns, options)
+
+
+def _path_bytes(row: Row) -> str | None:
+    path = row.get("path")
+    return None if path is None else name_base64(path)
 
 
 def source_columns(options: Options) -> list[str]:
@@ -121,16 +131,16 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.array(values).cast(kind)
     try:
         return pa.array(values, kind)
-    except UnicodeEncodeError:  # a name that is no UTF-8: its odd bytes become \udcXX
-        return pa.array([_printable(each) for each in values], kind)
+    except UnicodeEncodeError:  # a name that is no UTF-8
+        return pa.array([_shown(each) for each in values], kind)
 
 
-def _printable(value: Any) -> Any:
+def _shown(value: Any) -> Any:
     if isinstance(value, str):
-        return value.encode("utf-8", "backslashreplace").decode()
+        return name_text(value)
     if isinstance(value, dict):
-        return {_printable(key): _printable(each) for key, each in value.items()}
-    return [_printable(each) for each in value] if isinstance(value, list) else value
+        return {_shown(key): _shown(each) for key, each in value.items()}
+    return [_shown(each) for each in value] if isinstance(value, list) else value
 
 
 def _times(milliseconds: Any) -> pa.Array:

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kafka_format import offset_index, time_index
+from kafka_format.access import watching
 from kafka_format.checkpoint_file import MAX_SIZE as MAX_CHECKPOINT_SIZE
+from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.leader_epoch_file import MAX_SIZE as MAX_EPOCHS_SIZE
+from kafka_format.shown_text import name_base64, name_text
 from kafka_log.checks import side_files as checks
 from kafka_log.checks.finding import About
 from kafka_log.evidence.inventory import CHECKPOINTS
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from pipelines.options import Mode
-from pipelines.storage import Storage, is_refused
+from pipelines.refusals import Refusal, refusal_of
+from pipelines.storage import Storage, local_path
 from pipelines.tables.rows import (
     FileTask,
     batch_of_columns,
@@ -85,13 +89,24 @@ class _SideFiles:
 
 def _batches(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.RecordBatch]:
     """Of a file that the disk does not give us none, unless that is to fail."""
-    try:
-        yield from _READERS[options.table](task, storage, options)
-    except OSError as error:
-        if not is_refused(error, task.file.path):
-            raise
-        if options.mode is Mode.FAILFAST:
-            raise DamageError(f"{task.file.path}: {error.strerror}") from None
+    path = task.file.path
+    with watching() as watch:
+        try:
+            yield from _READERS[options.table](task, storage, options)
+        except (OSError, FormatError) as error:
+            refusal = refusal_of(error, path)
+            if refusal is None:
+                raise
+            _refuse_at(refusal, path, options)
+        for change in watch.changes():
+            refusal = refusal_of(change, path)
+            if refusal is not None and change.filename == local_path(path):
+                _refuse_at(refusal, path, options)
+
+
+def _refuse_at(refusal: Refusal, path: str, options: Options) -> None:
+    if options.mode is Mode.FAILFAST:
+        raise DamageError(f"{name_text(path)}: {refusal.found}") from None
 
 
 def file_tasks(
@@ -220,6 +235,7 @@ def _about_columns(task: FileTask, count: int) -> dict[str, Any]:
         "partition": [task.partition] * count,
         "segment": [task.file.offset] * count,
         "path": [task.file.path] * count,
+        "path_base64": [name_base64(task.file.path)] * count,
     }
 
 

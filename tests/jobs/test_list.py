@@ -65,6 +65,7 @@ def test_a_log_dir_and_a_partition_with_every_column(capsys):
         "is_clean": True,
         "broker_epoch": 74,
         "has_lock": False,
+        "is_running": False,
         "checkpoints": {
             "recovery-point-offset-checkpoint": present,
             "log-start-offset-checkpoint": present,
@@ -176,10 +177,10 @@ def test_malformed_files_end_with_1_and_unreadable_ones_with_3(tmp_path, capsys)
     assert cli.main(["list", str(root)]) == 0
     (root / "cleaner-offset-checkpoint").write_text("nonsense")
     assert cli.main(["list", str(root)]) == 1
-    assert "cleaner-offset-checkpoint: malformed: at 0: found 'nonsense'" in capsys.readouterr().err
+    assert "cleaner-offset-checkpoint: at 0: found 'nonsense'" in capsys.readouterr().err
     assert cli.main(["list", str(root), str(tmp_path / "gone")]) == 3
     captured = capsys.readouterr()
-    assert f"{tmp_path / 'gone'}: unreadable: No such file or directory\n" in captured.err
+    assert f"{tmp_path / 'gone'}: No such file or directory\n" in captured.err
     assert "tiny.segments" in captured.out
     found = rows(capsys, root, tmp_path / "gone")
     assert [(row["trouble"], Path(row["path"]).name) for row in of_kind(found, "problem")] == [
@@ -191,8 +192,8 @@ def test_malformed_files_end_with_1_and_unreadable_ones_with_3(tmp_path, capsys)
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--topic", "nope*"), "no partition of the 18 here is meant by --topic nope*\n"),
-        (("--partition", "77"), "no partition of the 18 here is meant by --partition 77\n"),
+        (("--topic", "nope*"), "no partition matches --topic nope* (18 partitions found)\n"),
+        (("--partition", "77"), "no partition matches --partition 77 (18 partitions found)\n"),
     ],
 )
 def test_what_matches_nothing_is_told_and_ends_with_3(capsys, words, message):
@@ -203,11 +204,11 @@ def test_what_matches_nothing_is_told_and_ends_with_3(capsys, words, message):
 
 def test_a_directory_of_no_log_dir_is_told_and_an_empty_log_dir_is_listed(tmp_path, capsys):
     assert cli.main(["list", str(tmp_path)]) == 3
-    assert capsys.readouterr().err == f"no partition found in {tmp_path}\n"
+    assert capsys.readouterr().err == f"{tmp_path}: nothing of Kafka's here\n"
     (tmp_path / "deeper").mkdir()
     (tmp_path / "deeper" / "link").symlink_to("nowhere")
     assert cli.main(["list", str(tmp_path)]) == 3
-    assert capsys.readouterr().err.splitlines()[-1] == f"no partition found in {tmp_path}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"{tmp_path}: nothing of Kafka's here"
     assert cli.main(["list", str(tmp_path / "nowhere")]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 1
     shutil.rmtree(tmp_path / "deeper")
@@ -363,8 +364,8 @@ def test_text_tells_log_dirs_apart_and_what_else_was_asked_for(tmp_path, capsys)
         "  no sign of a broker here\n"
         "  1 topic, 1 partition, 0 B\n"
         "\n"
-        "TOPIC   PARTITION  STATE  START  HIGH WATERMARK  END  SEGMENTS  SIZE  STRAYS\n"
-        "orders          3  live       5               -    5         1   0 B       -\n"
+        "TOPIC   PARTITION  STATE  START  HIGH WATERMARK  END  SEGMENTS  SIZE  OTHER FILES\n"
+        "orders          3  live       5               -    5         1   0 B  -\n"
         "\n"
         f"{'DIRECTORY':{len(str(loose))}}  BASE OFFSET  STATE  SIZE  INDEX  TIME INDEX  TXN INDEX"
         "  SNAPSHOT  MISSING\n"
@@ -374,3 +375,67 @@ def test_text_tells_log_dirs_apart_and_what_else_was_asked_for(tmp_path, capsys)
         f"SIZE  {'FILE':{len(str(loose)) + 25}}  WHAT\n"
         f" 0 B  {loose}/{5:020d}.log  records of a segment\n"
     )
+
+
+def heading(capsys, *words):
+    code = cli.main(["list", *map(str, words)])
+    captured = capsys.readouterr()
+    return code, captured.out.split("\n\n")[0].splitlines(), captured.err
+
+
+def test_a_malformed_meta_properties_is_not_a_missing_one(data, capsys):
+    meta = data / "meta.properties"
+    meta.write_text("version=1\nnode.id=seven\n")
+    code, lines, err = heading(capsys, data)
+    assert (code, lines[0]) == (1, f"{data}: meta.properties is malformed: see below")
+    assert err.startswith(f"{meta}: at ")
+    meta.unlink()
+    assert heading(capsys, data)[1][0] == f"{data}: no meta.properties"
+    meta.mkdir()
+    assert heading(capsys, data)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (["{}.log.deleted"], "1 file waiting to be deleted"),
+        (["{}.log.deleted", "{}.index.deleted"], "2 files waiting to be deleted"),
+        (["{}.log.cleaned", "{}.index.swap"], "2 leftovers of the cleaner"),
+        (["{}.log.swap"], "1 leftover of the cleaner"),
+        (["notes.txt"], "1 stray file"),
+        (["notes.txt", "recovery-point-offset-checkpoint.tmp"], "2 stray files"),
+        (
+            ["{}.log.deleted", "{}.log.cleaned", "notes.txt"],
+            "1 file waiting to be deleted, 1 leftover of the cleaner, 1 stray file",
+        ),
+        ([], "0 B"),
+    ],
+)
+def test_files_out_of_place_are_counted_by_what_they_mean(tmp_path, capsys, names, shown):
+    partition = tmp_path / "data" / "orders-0"
+    partition.mkdir(parents=True)
+    (partition / f"{0:020d}.log").touch()
+    for name in names:
+        (partition / name.format(f"{7:020d}")).touch()
+    code, lines, _ = heading(capsys, tmp_path / "data")
+    assert code == 0
+    assert lines[-1] == "  1 topic, 1 partition, 0 B" + (f", {shown}" if names else "")
+
+
+def test_paths_in_a_table_are_relative_to_the_path_that_was_given(tmp_path, capsys, monkeypatch):
+    partition = tmp_path / "data" / "orders-0"
+    partition.mkdir(parents=True)
+    (partition / f"{0:020d}.log").touch()
+    monkeypatch.chdir(tmp_path)
+    for given, shown in ((".", "data/orders-0"), ("data", "orders-0"), (tmp_path, "data/orders-0")):
+        cli.main(["list", str(given), "--segments", "--files"])
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[-1].split()[2] == f"{shown}/{0:020d}.log"
+        assert lines[-4].split()[0] == shown
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "x.log"])
+def test_a_file_that_is_not_kafkas_is_nothing_of_kafkas(tmp_path, capsys, name):
+    (tmp_path / name).write_text("hello")
+    assert cli.main(["list", str(tmp_path / name)]) == 3
+    assert capsys.readouterr().err == f"{tmp_path / name}: nothing of Kafka's here\n"

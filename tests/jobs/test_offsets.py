@@ -79,13 +79,16 @@ def test_a_row_has_the_fields_of_the_contract_first(capsys):
 
 def test_a_table_tells_who_holds_the_last_stable_offset(capsys):
     (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
-    code, out, err = run(capsys, log_dir, "--topic", "transactions")
+    now = ("--now", "2023-11-17T02:30:00Z")
+    code, out, err = run(capsys, log_dir, "--topic", "transactions", *now)
     assert code == CLEAN
     lines = out.splitlines()
     assert lines[0].split("  ")[0] == "PARTITION"
-    assert "producer 16 epoch 2, open since offset 45" in lines[1]
-    assert (
-        err == "2 partitions; 2 held by a transaction, 0 with a high watermark below the log end\n"
+    assert lines[0].endswith("  BLOCKED BY")
+    last_seen = "last seen 2023-11-14T22:13:20.000Z, 2 d 4 h ago"
+    assert lines[1].endswith(f"  producer 16 epoch 2, open since offset 45, {last_seen}")
+    assert err == (
+        "2 partitions; 2 blocked by a transaction, 0 with a high watermark below the log end\n"
     )
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from jobs import options
 from jobs.options import Mode, Selection
-from jobs.table import human_size, json_line, table
 
 
 def parser() -> options.Parser:
@@ -124,42 +123,3 @@ def test_ctrl_c_ends_with_130():
 def test_the_work_decides_the_rest(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["retain", "x"])
     assert options.run(parser(), None, lambda arguments: len(arguments.paths) + 2) == 3
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (10_137, "9.9 KiB"),
-        (10_200, "10 KiB"),
-        (1_048_575, "1.0 MiB"),
-        (10 * 2**20, "10 MiB"),
-        (3 * 2**40, "3.0 TiB"),
-        (2**63, "8192 PiB"),
-        (None, None),
-    ],
-)
-def test_sizes_are_for_people(size, text):
-    assert human_size(size) == text
-
-
-def test_columns_are_aligned_and_numbers_end_under_each_other():
-    rows = [("a", 5, None), ("längër", 12345, True), ("表", 0, "x")]
-    assert [*table(("name", "count", "note"), rows, right=["count"])] == [
-        "NAME    COUNT  NOTE",
-        "a           5  -",
-        "längër  12345  yes",
-        "表          0  x",
-    ]
-
-
-def test_a_name_cannot_play_with_the_terminal():
-    (_, line) = table(("name",), [("\x1b[31mred\n\udcff",)])
-    assert line == "\\x1b[31mred\\n\\udcff"
-
-
-def test_names_that_are_no_utf_8_are_still_json():
-    assert json_line({"path": "ä"}) == '{"path": "ä"}'
-    assert json_line({"path": "\udcff"}) == '{"path": "\\udcff"}'

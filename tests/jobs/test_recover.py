@@ -1,5 +1,6 @@
 """`recover` on real brokers' directories: a copy is what Kafka's own loader leaves."""
 
+import contextlib
 import errno
 import json
 import os
@@ -13,7 +14,9 @@ import pytest
 
 from jobs import cli, recover
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from kafka_format.batch import encode_batch
 from kafka_format.producer_snapshot import read_producer_snapshot
+from kafka_format.record import SimpleRecord
 from kafka_log.disk import overlay_files
 from tests import golden
 from tests.jobs.trees import tree
@@ -118,8 +121,11 @@ def test_a_sound_directory_loses_nothing_and_is_left_alone(capsys, data):
     before = tree(data)
     code, out, err = run(capsys, data)
     assert code == CLEAN
-    assert "missing: every log is recovered" in out
+    assert out == ""
     assert err.startswith("26 partitions, no data lost; a broker reads 152 KiB of logs")
+    code, out, _ = run(capsys, data, "--files")
+    assert code == CLEAN
+    assert "missing: every log is recovered" in out
     assert tree(data) == before
 
 
@@ -140,6 +146,97 @@ def test_a_torn_batch_is_cut_and_counts_as_lost(oracle, capsys, data):
     row = partition_row(found, "transactions-0")
     assert row["log_end_offset"] == last["base_offset"]
     assert row["lost_bytes"] == last["size_in_bytes"] - 10
+    offsets = (row["lost_from_offset"], row["lost_to_offset"])
+    assert offsets == (last["base_offset"], last["last_offset"])
+    assert row["lost_records"] == last["count"]
+
+
+def test_the_table_has_a_row_for_each_partition_that_loses_data(capsys, data):
+    log = data / "transactions-0" / LOG
+    os.truncate(log, log.stat().st_size - 10)
+    code, out, err = run(capsys, data)
+    assert code == FINDINGS
+    header, row = out.splitlines()
+    assert header.split("  ")[0] == "DIRECTORY"
+    assert row.split()[:6] == [
+        "transactions-0",
+        "49",
+        "51",
+        "3",
+        "168",
+        f"transactions-0/{LOG}@2617",
+    ]
+    assert "found 168 bytes up to the end, expected a batch of 178" in row
+    assert "the high watermark checkpoint says 52, the log ends at 49" in row
+    assert err.startswith("1 partition would lose 168 B (3 records); 1 partition ends before")
+    assert "no data lost" not in err
+
+
+def test_zeros_of_a_value_are_lost_bytes(capsys, tmp_path):
+    directory = tmp_path / "orders-0"
+    directory.mkdir()
+    value = encode_batch([SimpleRecord(NOW, b"k", bytes(1_000_000))], base_offset=1)
+    damaged = value[:100] + b"!" + value[101:]
+    log = segment(directory, [0])
+    log.write_bytes(log.read_bytes() + damaged + bytes(5000))
+    row = partition_row(rows(capsys, tmp_path, expect=FINDINGS), "orders-0")
+    lost = [row[f"lost_{each}"] for each in ("bytes", "records", "from_offset", "to_offset")]
+    assert lost == [1_000_073, 1, 1, 1]
+    assert (row["lost_file"], row["lost_position"]) == (str(log), 100)
+
+
+# ------------------------------------------------------------- what the checkpoints say
+
+
+def test_logs_that_are_missing_are_no_sound_partition(capsys, data):
+    for log in (data / "append-time-0").glob("*.log"):
+        log.unlink()
+    code, out, err = run(capsys, data, "--topic", "append-time")
+    assert code == FINDINGS
+    assert out.splitlines()[1].split()[:3] == ["append-time-0", "0", "9"]
+    assert "the high watermark checkpoint says 10, the log ends at 0" in out
+    assert "no data lost" not in err
+    assert "1 partition ends before the offset in its checkpoints" in err
+
+
+def test_a_recovery_point_beyond_the_log_end_is_a_promise_too(capsys, data):
+    arguments = [data, "--topic", "index-default", "--recovery-point", 7]
+    row = partition_row(rows(capsys, *arguments, expect=FINDINGS), "index-default-0")
+    assert (row["promised_offset"], row["log_end_offset"]) == (7, 4)
+    assert row["promised_by"] == "recovery-point-offset-checkpoint"
+
+
+def test_a_partition_without_a_directory_has_a_row(capsys, data):
+    shutil.rmtree(data / "append-time-1")
+    code, out, err = run(capsys, data, "--topic", "append-time")
+    assert code == FINDINGS
+    assert out.splitlines()[1].split()[:3] == ["append-time-1", "0", "9"]
+    assert "no directory here; the high watermark checkpoint says 10" in out
+    assert "1 partition of the checkpoints has no directory" in err
+    row = partition_row(rows(capsys, data, expect=FINDINGS), "append-time-1")
+    assert (row["fate"], row["promised_offset"], row["lost_bytes"]) == ("missing", 10, 0)
+    # It is not about to be looked for by whoever gives another partition.
+    assert rows(capsys, data / "append-time-0")[-1]["promised_offset"] is None
+
+
+def test_checkpoints_alone_are_enough_to_miss_partitions(capsys, data):
+    for each in data.iterdir():
+        if each.is_dir():
+            shutil.rmtree(each)
+    code, out, _ = run(capsys, data)
+    assert code == FINDINGS
+    assert len(out.splitlines()) == 1 + 25
+
+
+def test_a_partition_in_another_log_dir_of_the_broker_is_not_missing(capsys, data, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("meta.properties", ".kafka_cleanshutdown"):
+        if (data / name).exists():
+            shutil.copy(data / name, other / name)
+    shutil.move(data / "append-time-1", other / "append-time-1")
+    code, out, _ = run(capsys, data, other, "--topic", "append-time")
+    assert (code, out) == (CLEAN, "")
 
 
 def test_zeros_of_a_preallocated_log_are_no_loss(capsys, data):
@@ -162,6 +259,7 @@ def test_segments_behind_damage_are_lost_as_a_whole(capsys, data):
     found = rows(capsys, *arguments, expect=FINDINGS)
     row = partition_row(found, "rolled-by.time-0")
     assert (row["log_end_offset"], row["lost_bytes"]) == (9, lost)
+    assert (row["lost_records"], row["lost_from_offset"], row["lost_to_offset"]) == (9, 9, 17)
     # Below the recovery point nobody looks.
     assert rows(capsys, data, "--topic", "rolled-by.time")[-1]["lost_bytes"] == 0
 
@@ -169,8 +267,9 @@ def test_segments_behind_damage_are_lost_as_a_whole(capsys, data):
 def test_a_clean_stop_can_be_supposed(capsys, data):
     log = data / "transactions-0" / LOG
     os.truncate(log, log.stat().st_size - 10)
-    found = rows(capsys, data / "transactions-0", "--clean-shutdown", "yes")
-    assert partition_row(found, "transactions-0")["lost_bytes"] == 0
+    found = rows(capsys, data / "transactions-0", "--clean-shutdown", "yes", expect=FINDINGS)
+    row = partition_row(found, "transactions-0")
+    assert (row["lost_bytes"], row["promised_offset"]) == (0, 52)  # but the checkpoint knows more
 
 
 def test_a_marker_that_is_overruled_is_not_told(capsys, data):
@@ -209,7 +308,8 @@ def test_a_partition_that_kafka_would_not_load_is_told_and_not_copied(capsys, da
 
 
 def test_a_file_that_cannot_be_read_could_not_be_recovered(capsys, data, monkeypatch):
-    def refuse(path, _position, _target):
+    def refuse(path, _position, _target, *, size):
+        assert size >= 0
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
 
     monkeypatch.setattr(overlay_files, "_read_exactly", refuse)
@@ -266,8 +366,33 @@ def test_a_checkpoint_that_does_not_read_costs_the_log_dir(capsys, data):
 def test_where_nothing_was_done_nothing_is_said_to_be_whole(capsys, data):
     code, _, err = run(capsys, data, "--output", data / "out")
     assert code == COULD_NOT_RUN
-    assert "nothing was recovered" in err
+    assert len(err.splitlines()) == 1
     assert "no data lost" not in err
+
+
+def test_a_log_dir_that_a_broker_holds_has_no_plan_in_place(capsys, data):
+    with exclusive_in_another_process(data):
+        code, out, err = run(capsys, data, "--in-place")
+    assert (code, out) == (COULD_NOT_RUN, "")
+    running, *refused = err.splitlines()
+    assert running.startswith(f"{data}: a broker is running on this directory")
+    assert refused == [
+        f"{data}/.lock: found a lock that another process holds, expected no live broker"
+    ]
+
+
+@contextlib.contextmanager
+def exclusive_in_another_process(log_dir):
+    """A lock of this process would be no hindrance to itself."""
+    script = (
+        "import fcntl, os, sys; fd = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT);"
+        "fcntl.lockf(fd, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(log_dir / ".lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        yield
+        holder.stdin.close()
 
 
 def test_one_offset_is_not_of_many_partitions(capsys, data):

@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from jobs import compact, offsets, recover, retain
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from tests.jobs.trees import tree
 from tests.jobs.verbs import run_verb
+from tests.kafka_log.disk.test_output import small_disk
 from tests.unreadable import open_the_way, unreadable
 
 NOW = "--now=1794820000000"
@@ -34,7 +37,7 @@ EVERYWHERE = {
     "did you mean retention.ms": ["{data}", "--set=retention.msec=1"],
     "retention.ms": ["{data}", "--set=retention.ms=soon"],
     "--config: {data}/nowhere: No such file": ["{data}", "--config={data}/nowhere"],
-    "--config: {data}@0: found something else": ["{data}", "--config={data}"],
+    "--config: {data}@0: found a directory": ["{data}", "--config={data}"],
     "argument --config: found nothing, expected a file": ["{data}", "--config="],
     ".log@0: found byte 0x00, expected text": [
         *("{data}", "--config={data}/codecs-0/00000000000000000000.log"),
@@ -225,6 +228,35 @@ def test_output_inside_the_evidence_is_refused(capsys, data, verb, place):
     assert tree(data) == before
 
 
+@pytest.mark.parametrize("room", ["8k", "64k", "256k"])
+@pytest.mark.parametrize("verb", sorted(REWRITING))
+def test_a_full_output_disk_is_one_line_and_leaves_nothing(capsys, data, tmp_path, verb, room):
+    before = tree(data)
+    main, *settings = REWRITING[verb]
+    with small_disk(tmp_path / "disk", room):
+        out = tmp_path / "disk" / "out"
+        code, table, err = run_verb(main, capsys, data, *settings, "--output", out)
+        assert code == COULD_NOT_RUN
+        assert table == ""
+        assert err.splitlines() == [
+            f"{out}: No space left on device where the copy is written; nothing was written"
+        ]
+        assert list((tmp_path / "disk").iterdir()) == []
+    assert tree(data) == before
+
+
+@pytest.mark.parametrize("verb", sorted(REWRITING))
+def test_in_place_does_not_change_a_backup_of_hard_links(capsys, data, tmp_path, verb):
+    """As `cp -al` makes it."""
+    partition = data / "tiny.segments-0"
+    backup = Path(shutil.copytree(partition, tmp_path / "backup", copy_function=os.link))
+    before = tree(data), tree(backup)
+    main, *settings = REWRITING[verb]
+    code, _, err = run_verb(main, capsys, partition, *settings, "--in-place")
+    assert (code, (tree(data), tree(backup))) == (COULD_NOT_RUN, before)
+    assert re.search(rf"{partition}/\S+: found 2 hard links to this file, expected 1", err)
+
+
 @pytest.mark.parametrize("verb", ["retain", "compact"])
 def test_in_place_does_not_write_through_a_link(capsys, data, tmp_path, verb):
     partition = data / "tiny.segments-0"
@@ -235,4 +267,4 @@ def test_in_place_does_not_write_through_a_link(capsys, data, tmp_path, verb):
     main, *settings = REWRITING[verb]
     code, _, err = run_verb(main, capsys, partition, *settings, "--in-place")
     assert (code, (tree(partition), elsewhere.read_bytes())) == (COULD_NOT_RUN, before)
-    assert f"{log}: found a symbolic link" in err
+    assert f"{log}: {log.name} -> {elsewhere}: a link out of the given paths" in err

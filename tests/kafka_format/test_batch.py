@@ -21,6 +21,7 @@ from kafka_format.errors import (
     FormatError,
     Location,
     MalformedRecordError,
+    OverLimitError,
     TruncatedError,
     UnsupportedError,
 )
@@ -274,7 +275,7 @@ def test_records_end_at_the_callers_limit(codec: Codec) -> None:
     size = len(batch.decompressed_payload())
     assert batch.records(limit=size)[0].value == bytes(5000)
     if codec is not Codec.NONE:  # plain bytes are there already
-        with pytest.raises(CorruptError, match=f"at most {size - 1} bytes"):
+        with pytest.raises(OverLimitError, match=f"at most {size - 1} bytes"):
             batch.records(limit=size - 1)
 
 

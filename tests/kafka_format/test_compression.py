@@ -15,6 +15,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_format.access import Access, using
 from kafka_format.codecs.lz4_frame import header_checksum
 from kafka_format.compression import (
     Codec,
@@ -23,7 +24,13 @@ from kafka_format.compression import (
     decompress,
     default_limit,
 )
-from kafka_format.errors import CorruptError, FormatError, TruncatedError, UnsupportedError
+from kafka_format.errors import (
+    CorruptError,
+    FormatError,
+    OverLimitError,
+    TruncatedError,
+    UnsupportedError,
+)
 from tests.kafka_format.damage import value_or_error
 from tests.strategies import blobs
 
@@ -306,7 +313,7 @@ def test_what_is_compressed_comes_back(codec: Codec, magic: int, data: bytes) ->
     written = compress(codec, memoryview(data), magic=magic)
     assert decompress(codec, bytearray(written), magic=magic, limit=len(data)) == data
     if data:
-        with pytest.raises(CorruptError, match=f"at most {len(data) - 1} bytes"):
+        with pytest.raises(OverLimitError, match=f"at most {len(data) - 1} bytes"):
             decompress(codec, written, magic=magic, limit=len(data) - 1)
 
 
@@ -337,7 +344,7 @@ def test_a_bomb_is_refused_in_the_memory_of_its_limit(codec: Codec) -> None:
     limit = 4 * MIB
     tracemalloc.start()
     try:
-        with pytest.raises(CorruptError, match=f"grow beyond {limit}|at most {limit} bytes"):
+        with pytest.raises(OverLimitError, match=f"at most {limit} bytes"):
             decompress(codec, bomb, limit=limit)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -363,7 +370,7 @@ def test_a_zstd_bomb_that_says_how_large_it_is_is_refused_before_it_grows() -> N
     frame = bytes.fromhex("28b52ffd a0") + size.to_bytes(4, "little") + zstd_bomb(512)[6:]
     tracemalloc.start()
     try:
-        with pytest.raises(CorruptError, match=f"at most {MIB} bytes"):
+        with pytest.raises(OverLimitError, match=f"at most {MIB} bytes"):
             decompress(Codec.ZSTD, frame, limit=MIB)
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -392,9 +399,11 @@ def test_a_claimed_size_is_not_believed(codec: Codec, stream: str) -> None:
 
 
 def test_without_a_limit_there_is_a_generous_one() -> None:
-    assert default_limit(100) == 256 * MIB
-    assert default_limit(32 * MIB) == 512 * MIB
-    assert default_limit(2**30) == 2**31 - 1
+    assert default_limit() == 256 * MIB
+    with using(Access(max_decompressed_bytes=7)):
+        assert decompress(Codec.GZIP, compress(Codec.GZIP, bytes(7))) == bytes(7)
+        with pytest.raises(OverLimitError, match="at most 7 bytes"):
+            decompress(Codec.GZIP, compress(Codec.GZIP, bytes(8)))
 
 
 # --- any bytes

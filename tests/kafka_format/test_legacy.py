@@ -13,6 +13,7 @@ from kafka_format.errors import (
     FormatError,
     Location,
     MalformedRecordError,
+    OverLimitError,
     TruncatedError,
     UnsupportedError,
 )
@@ -267,9 +268,9 @@ def test_a_wrong_checksum_is_told_with_both() -> None:
 def test_a_wrapper_ends_at_the_callers_limit() -> None:
     batch = wrapper(0, 1, message(0, 1, value=bytes(10_000)))
     assert len(batch.records(limit=10_034)) == 1
-    with pytest.raises(CorruptError, match="at most 10033 bytes"):
+    with pytest.raises(OverLimitError, match="at most 10033 bytes"):
         batch.records(limit=10_033)
-    with pytest.raises(CorruptError):
+    with pytest.raises(OverLimitError):
         batch.encode(limit=10_033)
 
 

@@ -135,7 +135,7 @@ def test_a_corrupt_batch_cuts_its_segment_and_deletes_those_behind(directory: Pa
     cut = row(found, damaged.name)
     assert (cut.action, cut.position, cut.size_after) == ("truncated", 3700, 3700)
     assert f"{damaged}@3717: found stored crc" in cut.why
-    assert cut.why.endswith("; 6300 bytes go")
+    assert cut.why.endswith("; 6300 bytes cut off")
     deleted = row(found, name(200, ".log"))
     assert (deleted.action, deleted.renamed_to) == ("renamed", name(200, ".log.deleted"))
     assert deleted.why.endswith(f"behind the cut in {damaged.name}")
@@ -147,10 +147,16 @@ def test_a_corrupt_batch_cuts_its_segment_and_deletes_those_behind(directory: Pa
 @pytest.mark.parametrize(
     ("tail", "why"),
     [
-        (bytes(50), "@300: found batch length 0, expected 14 or more; 50 bytes go"),
-        (bytes(17), "@300: found 17 bytes up to the end, expected a batch header; 17 bytes go"),
-        (b"x", "@300: found 1 bytes up to the end, expected a batch header; 1 bytes go"),
-        (batch(3)[:99], "@300: found 99 bytes up to the end, expected a batch of 100; 99 bytes go"),
+        (bytes(50), "@300: found batch length 0, expected 14 or more; 50 bytes cut off"),
+        (
+            bytes(17),
+            "@300: found 17 bytes up to the end, expected a batch header; 17 bytes cut off",
+        ),
+        (b"x", "@300: found 1 bytes up to the end, expected a batch header; 1 byte cut off"),
+        (
+            batch(3)[:99],
+            "@300: found 99 bytes up to the end, expected a batch of 100; 99 bytes cut off",
+        ),
     ],
 )
 def test_a_tail_that_is_no_batch_is_cut_and_the_plan_says_what_was_found(
@@ -385,8 +391,8 @@ def test_a_log_that_shrinks_while_it_is_read_is_an_error(
     log = segment(directory, range(3))
     planned = _plan_while(directory, monkeypatch, lambda path: os.truncate(path, 150))
     assert isinstance(planned.error, OSError)
-    assert f"{log}@150: found the end of the file" in str(planned.error)
-    assert "shorter while being read" in str(planned.error)
+    assert planned.error.filename == str(log)
+    assert "changed while it was read: it shrank from 300 to 150 bytes" in str(planned.error)
 
 
 def test_a_log_that_grows_while_it_is_read_is_planned_as_it_was(

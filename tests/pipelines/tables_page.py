@@ -21,10 +21,13 @@ spark.read.format("kafka_files").option("table", "findings").load("/var/lib/kafk
   and elsewhere if its path is given.
 - `topics` and `partitions` choose by the columns of that name. Groups, transactions, share groups
   and cluster metadata are about more than one topic: there they choose nothing.
+- A name that is no UTF-8 is shown with U+FFFD for each byte that does not fit, in topics and paths;
+  options and filters know it by that. The bytes of such a path are in `path_base64`, as in `dump`.
 - Offsets and times of the options choose records: of `records` and `batches`, and of the internal
   topics.
 - `mode`: with PERMISSIVE damage is a finding, and what can be told of it is a row (`is_valid`
-  false, or `damage` says why). DROPMALFORMED leaves such rows out, FAILFAST fails at the first.
+  false, or `damage` or `_corrupt_record` says why). DROPMALFORMED leaves such rows out, FAILFAST
+  fails at the first.
   `findings` is the same in any mode. `compaction` tells of the log without its damaged batches,
   as `compact --skip-damaged` does; with FAILFAST it fails as well.
 """

@@ -107,6 +107,7 @@ def test_every_column_of_a_record(tmp_path, compiled, monkeypatch):
         "segment": 0,
         "position": 0,
         "magic": 2,
+        "_corrupt_record": None,
     }
     assert first == same | {
         "key": None,
@@ -184,6 +185,7 @@ def test_every_column_of_a_batch(tmp_path):
             "partition": 0,
             "segment": 0,
             "path": f"{tmp_path}/t-0/{0:020d}.log",
+            "path_base64": None,
             "position": 0,
             "size_in_bytes": len(batch),
             "base_offset": 4,

@@ -1,9 +1,11 @@
-"""The section `spark` of `make bench` runs and checks its counts; how fast, no test judges."""
+"""The sections `spark` and `export` of `make bench` run; how fast, no test judges."""
 
 import re
 
+from benchmarks import export
 from benchmarks import spark as bench
 from benchmarks.files import Segment, Shape
+from benchmarks.installed import Measured
 from tests.pipelines.segments import write_segment
 
 RECORDS = 2500
@@ -31,3 +33,22 @@ def test_a_small_run_compares_every_query_and_tells_what_more_costs(spark, tmp_p
         "2 segments of 1 MiB",
     ]
     assert log.stat().st_nlink == 1  # links are gone, the file is not
+
+
+def test_an_export_is_timed_twice_and_beside_the_start_of_spark(monkeypatch):
+    took = iter([10.0, 9.0, 40.0, 12.5, 41.0, 12.0])  # two rounds: start; first and again
+    words = []
+
+    def measured(command):
+        words.append(command)
+        return Measured(seconds=next(took), cpu_seconds=1.0)
+
+    monkeypatch.setattr(export, "measured", measured)
+    lines = [*export.table("parquet", rounds=2)]
+    assert lines[4:] == [
+        "| Spark's start | 9.0 | 1.0 |  |",
+        "| first export | 40.0 | 1.0 | **31.0** |",
+        "| export with nothing new | 12.0 | 1.0 | **3.0** |",
+    ]
+    assert words[2] == words[3]  # to the same place
+    assert words[4] == words[5] != words[2]

@@ -1,4 +1,4 @@
-"""Damage: marked in batches, left out of records, and what lies behind it is still read."""
+"""Damage: marked in batches, a row of its own in records, and what lies behind it is read."""
 
 import errno
 import os
@@ -35,7 +35,8 @@ def overwrite(directory, position, content):
 
 
 def offsets(rows):
-    return [row["offset"] for row in rows]
+    """Of records; a row that stands for damage has none."""
+    return [row["offset"] for row in rows if row["offset"] is not None]
 
 
 def without(*batches):
@@ -222,7 +223,11 @@ def test_a_snapshot_is_read_on_behind_damage_though_its_name_is_no_base_offset(t
     content[8:12] = struct.pack(">i", -1)
     (directory / f"{42:020d}-{7:010d}.checkpoint").write_bytes(content)
     rows = read(tmp_path, "cluster_metadata")
-    assert [(row["log_offset"], row["segment"]) for row in rows] == [(1, 42), (2, 42)]
+    sound = [row for row in rows if row["damage"] is None]
+    assert [(row["log_offset"], row["segment"]) for row in sound] == [(1, 42), (2, 42)]
+    (lost,) = [row for row in rows if row["damage"]]
+    assert (lost["position"], lost["segment"], lost["log_offset"]) == (0, 42, None)
+    assert "@0: LOG002: found batch length -1" in lost["damage"]
 
 
 def test_legacy_messages_behind_damage_are_found_by_their_own_checksum(tmp_path):
@@ -232,7 +237,7 @@ def test_legacy_messages_behind_damage_are_found_by_their_own_checksum(tmp_path)
     content = bytearray(log.read_bytes())
     content[8:12] = struct.pack(">i", 5)
     log.write_bytes(content)
-    assert [row["offset"] for row in read(log, columns="offset")] == before[1:]
+    assert offsets(read(log, columns="offset")) == before[1:]
 
 
 @pytest.mark.parametrize("bit", range(8 * 8, 61 * 8, 5))

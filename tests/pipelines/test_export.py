@@ -1,26 +1,30 @@
 """Tables exported, and exported again from a directory that has grown."""
 
+import base64
 import json
 import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import pipelines.export as exporting
-from jobs import cli, export
+from jobs import cli, export, options
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from kafka_format.batch import encode_batch
+from kafka_format.compression import Codec
 from kafka_format.record import SimpleRecord
 from kafka_log.disk.output import OutputError
 from pipelines.export import DeltaUnavailableError, ensure_delta, export_schema, is_known
-from pipelines.manifest import InputFile, changed, with_digests
+from pipelines.manifest import Changes, InputFile, changes, with_digests
 from pipelines.output_place import ensure_outside, ensure_writable
 from pipelines.schema import COLUMNS, WHAT_IF, column_names
 from pipelines.storage import Storage
 from tests import golden
+from tests.kafka_log.disk.test_output import small_disk
 from tests.oracle.test_availability import NO_NETWORK
 from tests.pipelines.readers import read
 
@@ -125,6 +129,8 @@ def test_replicas_of_a_partition_give_each_record_once(request, capsys, data, tm
     grow(data)
     shutil.copytree(data, brokers / "leader")
     shutil.copytree(data, brokers / "follower")
+    for number, path in enumerate(sorted(brokers.glob("*/meta.properties"))):
+        path.write_text(path.read_text().replace("node.id=1", f"node.id={number + 5}"))
     where = [brokers, "--output", tmp_path / "lake", "--format", form]
     where += ["--table", "records", "--table", "leader_epochs"]
     code, added, err = run(capsys, *where, "--now", FIRST)
@@ -207,10 +213,11 @@ def test_damage_in_a_log_that_grows_is_exported_once(spark, capsys, tmp_path):
     where = [tmp_path / "data", "--output", tmp_path / "lake", "--format", "parquet"]
     where += ["--table", "records", "--table", "batches", "--table", "findings", "--no-sha256"]
     code, added, err = run(capsys, *where, "--now", FIRST)
-    assert (code, added) == (CLEAN, {"records": 2, "batches": 3, "findings": 1}), err
+    assert (code, added) == (FINDINGS, {"records": 2, "batches": 3, "findings": 1}), err
     log.write_bytes(content + encode_batch([SimpleRecord(9, b"k", b"d", ())], base_offset=3))
     code, added, err = run(capsys, *where, "--now", SECOND)
-    assert (code, added) == (CLEAN, {"records": 1, "batches": 1, "findings": 0}), err
+    assert (code, added) == (FINDINGS, {"records": 1, "batches": 1, "findings": 0}), err
+    assert "findings: LOG002 1 (docs/findings)\n" in err
 
 
 @pytest.mark.parametrize("form", ["parquet", "delta"])
@@ -234,36 +241,197 @@ def test_all_tables_are_exported_and_again_nothing(request, capsys, tmp_path, fo
 
 
 def test_tables_without_rows_are_tables_all_the_same(delta_spark, capsys, data, tmp_path):
-    where = [data, "--topic", "no-such-topic", "--table", "records", "--table", "batches"]
+    where = [data, "--table", "share_group_state", "--table", "findings"]
     for form in ("delta", "parquet"):
         lake = tmp_path / form
         for now in (FIRST, SECOND):
             code, added, err = run(capsys, *where, "--output", lake, "--format", form, "--now", now)
-            assert (code, added) == (CLEAN, {"records": 0, "batches": 0}), err
-        schema = export_schema("records")
+            assert (code, added) == (CLEAN, {"share_group_state": 0, "findings": 0}), err
+        schema = export_schema("findings")
         reader = delta_spark.read.schema(schema) if form == "parquet" else delta_spark.read
-        assert reader.format(form).load(str(lake / "records")).count() == 0
+        assert reader.format(form).load(str(lake / "findings")).count() == 0
 
 
-def test_a_file_that_is_written_to_meanwhile_is_told(spark, capsys, data, tmp_path, monkeypatch):
-    log = data / "transactions-0" / "00000000000000000000.log"
+def test_a_topic_that_is_not_there_starts_no_spark(capsys, data, tmp_path):
+    where = [data, "--topic", "nosuch", "--partition", "0", "--output", tmp_path / "lake"]
+    code, _, err = run(capsys, *where)
+    assert code == COULD_NOT_RUN
+    found = sum(path.is_dir() for path in data.iterdir())
+    assert err == (
+        "kafka-forensics export: no partition matches --topic nosuch --partition 0"
+        f" ({found} partition found)\n"
+    )
+    assert not (tmp_path / "lake").exists()
 
+
+# ------------------------------------------------------------------------------- nothing is new
+
+
+@pytest.fixture
+def writes(monkeypatch) -> list[str]:
+    """Tables for which Spark was asked to write, as they come."""
+    begun: list[str] = []
+
+    def spy(write):
+        def written(spark, frame, table, location):
+            begun.append(table)
+            return write(spark, frame, table, location)
+
+        return written
+
+    spies = {form: spy(write) for form, write in exporting._WRITERS.items()}
+    monkeypatch.setattr(exporting, "_WRITERS", spies)
+    return begun
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_table_that_has_every_row_is_not_written_again(
+    request, capsys, data, tmp_path, writes, form
+):
+    request.getfixturevalue("delta_spark" if form == "delta" else "spark")
+    where = [data, "--output", tmp_path / "lake", "--format", form]
+    where += ["--table", "leader_epochs", "--table", "log_dirs"]
+    assert run(capsys, *where, "--now", FIRST)[:2] == (CLEAN, {"leader_epochs": 1, "log_dirs": 1})
+    assert sorted(writes) == ["leader_epochs", "log_dirs"]
+    writes.clear()
+    code, added, err = run(capsys, *where, "--now", SECOND)
+    assert (code, added) == (CLEAN, {"leader_epochs": 0, "log_dirs": 0}), err
+    assert writes == []
+    # another table of the same evidence is new to this place
+    assert run(capsys, *where, "--table", "checkpoints", "--now", SECOND)[0] == CLEAN
+    assert writes == ["checkpoints"]
+    names = sorted(path.name for path in (tmp_path / "lake" / "manifests").iterdir())
+    assert names == ["2026-11-16T12-00-00.005Z.json", "2026-11-16T12-01-00.000Z.json"]
+
+
+def test_rows_that_somebody_removed_come_again(delta_spark, capsys, data, tmp_path):
+    from delta.tables import DeltaTable
+
+    for form in ("delta", "parquet"):
+        lake = tmp_path / form
+        where = [data, "--output", lake, "--format", form, "--table", "leader_epochs"]
+        assert run(capsys, *where, "--now", FIRST)[:2] == (CLEAN, {"leader_epochs": 1})
+        if form == "delta":
+            DeltaTable.forPath(delta_spark, str(lake / "leader_epochs")).delete()
+        else:
+            for path in (lake / "leader_epochs").glob("*.parquet"):
+                path.unlink()
+        assert run(capsys, *where, "--now", SECOND)[:2] == (CLEAN, {"leader_epochs": 1})
+
+
+def test_other_content_of_the_same_size_and_time_is_new(spark, capsys, tmp_path):
+    log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+    where = [tmp_path / "data", "--output", tmp_path / "lake", "--format", "parquet"]
+    where += ["--table", "records"]
+    write_log(tmp_path / "data", "t", [b"a"])
+    os.utime(log, (1, 1))
+    assert run(capsys, *where, "--now", FIRST)[:2] == (CLEAN, {"records": 1})
+    write_log(tmp_path / "data", "t", [b"a"], start=2000)
+    os.utime(log, (1, 1))
+    assert run(capsys, *where, "--now", SECOND)[:2] == (CLEAN, {"records": 1})
+
+
+def test_without_sums_rows_are_always_compared(spark, capsys, data, tmp_path, writes):
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--no-sha256"]
+    for now, rows in ((FIRST, 1), (SECOND, 0)):
+        where += ["--table", "leader_epochs"]
+        assert run(capsys, *where, "--now", now)[:2] == (CLEAN, {"leader_epochs": rows})
+    assert writes == ["leader_epochs", "leader_epochs"]
+
+
+def test_brokers_that_are_exported_in_turn_are_known(spark, capsys, data, tmp_path, writes):
+    other = tmp_path / "other"
+    shutil.copytree(data, other)
+    for turn, now in enumerate((FIRST, SECOND, str(int(SECOND) + 1), str(int(SECOND) + 2))):
+        where = [(data, other)[turn % 2], "--output", tmp_path / "lake", "--format", "parquet"]
+        code, added, err = run(capsys, *where, "--table", "leader_epochs", "--now", now)
+        assert (code, added) == (CLEAN, {"leader_epochs": int(turn < 2)}), err
+    assert writes == ["leader_epochs", "leader_epochs"]
+
+
+def test_damage_is_told_by_the_exit_code_whatever_is_exported_and_when(
+    spark, capsys, tmp_path, writes
+):
+    write_log(tmp_path / "data", "t", [b"a", b"b"])
+    log = tmp_path / "data" / "t-0" / f"{0:020d}.log"
+    content = bytearray(log.read_bytes())
+    content[-1] ^= 1
+    log.write_bytes(content)
+    where = [tmp_path / "data", "--output", tmp_path / "lake", "--format", "parquet"]
+    where += ["--table", "records"]
+    for now, rows in ((FIRST, 1), (SECOND, 0)):
+        code, added, err = run(capsys, *where, "--now", now)
+        assert (code, added) == (FINDINGS, {"records": rows}), err
+        assert "findings: LOG001 1 (docs/findings)\n" in err
+    assert writes == ["records"]
+    listing = [*where[:-2], "--table", "files", "--now", SECOND, "--no-sha256"]
+    assert run(capsys, *listing)[0] == CLEAN  # names and sizes: no log was read
+
+
+# ------------------------------------------------------------------------- files that change
+
+
+def change_meanwhile(monkeypatch, change):
+    """Once a table is written, and before the files are looked at again."""
     original = exporting.export
 
-    def grow_meanwhile(*arguments, **options):
-        def append(written):
-            with log.open("ab") as file:
-                file.write(bytes(7))
+    def changing(*arguments, **options):
+        return original(*arguments, **options, on_written=lambda _: change())
 
-        return original(*arguments, **options, on_written=append)
+    monkeypatch.setattr("pipelines.export.export", changing)
 
-    monkeypatch.setattr("pipelines.export.export", grow_meanwhile)
-    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "leader_epochs"]
-    code, added, err = run(capsys, *where, "--now", FIRST, "--quiet")
-    assert (code, added) == (FINDINGS, {"leader_epochs": 1})
-    assert err == f"{log}: changed while it was read\n"
+
+def append(path, data):
+    with path.open("ab") as file:
+        file.write(data)
+
+
+CHANGES = {
+    "shrinks": (lambda path: os.truncate(path, 100), "it shrank from 1020 to 100 bytes"),
+    "vanishes": (lambda path: path.unlink(), "it vanished"),
+    "is written to": (lambda path: os.utime(path, (1, 1)), "it was written to"),
+    "is replaced": (
+        lambda path: Path(shutil.copy2(path, f"{path}.new")).rename(path),
+        "it was replaced",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["with-sums", "--no-sha256"])
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_file_that_changes_meanwhile_is_told(
+    spark, capsys, data, tmp_path, monkeypatch, kind, form
+):
+    log = data / "transactions-0" / "00000000000000000000.log"
+    change, how = CHANGES[kind]
+    how = how.replace("1020", str(log.stat().st_size))
+    change_meanwhile(monkeypatch, lambda: change(log))
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "log_dirs"]
+    more = ["--no-sha256"] if form == "--no-sha256" else []
+    code, added, err = run(capsys, *where, *more, "--now", FIRST, "--quiet")
+    assert (code, added) == (COULD_NOT_RUN, {"log_dirs": 1})
+    assert err == f"{log}: changed while it was read: {how}\n"
     (place,) = (tmp_path / "lake" / "manifests").iterdir()
-    assert json.loads(place.read_text())["changed_while_exported"] == [str(log)]
+    manifest = json.loads(place.read_text())
+    assert manifest["changed_while_exported"] == [str(log)]
+    assert [each["changed"] for each in manifest["inputs"] if each["path"] == str(log)] == [how]
+    assert manifest["source"] is None  # it proves nothing
+
+
+def test_a_log_that_grows_meanwhile_is_a_note(spark, capsys, data, tmp_path, monkeypatch, writes):
+    log = data / "transactions-0" / "00000000000000000000.log"
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "log_dirs"]
+    with monkeypatch.context() as patched:
+        change_meanwhile(patched, lambda: append(log, bytes(7)))
+        code, added, err = run(capsys, *where, "--now", FIRST)
+    assert (code, added) == (CLEAN, {"log_dirs": 1})
+    assert err.splitlines()[-1] == f"{log}: note: it grew while it was read"
+    place = tmp_path / "lake" / "manifests" / "2026-11-16T12-00-00.005Z.json"
+    manifest = json.loads(place.read_text())
+    assert manifest["changed_while_exported"] == []
+    assert manifest["grown_while_exported"] == [str(log)]
+    run(capsys, *where, "--now", SECOND)
+    assert writes == ["log_dirs", "log_dirs"]  # the first run proves nothing about what came later
 
 
 def test_a_file_that_cannot_be_read_makes_the_export_incomplete(
@@ -281,7 +449,110 @@ def test_a_file_that_cannot_be_read_makes_the_export_incomplete(
     where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "leader_epochs"]
     code, _, err = run(capsys, *where, "--now", FIRST, "--quiet")
     assert code == COULD_NOT_RUN
-    assert err.splitlines() == [f"{bad}: {bad}: Permission denied"]
+    assert err.splitlines() == [f"{bad}: Permission denied"]
+
+
+# -------------------------------------------------------------------------------- odd names
+
+
+def test_a_name_that_is_no_utf8_is_in_the_manifest_with_its_bytes(spark, capsys, data, tmp_path):
+    odd = os.fsencode(data) + b"/od\xff\x1b[2Jd-0"
+    os.mkdir(odd)  # noqa: PTH102
+    with open(odd + b"/00000000000000000000.log", "wb") as log:
+        log.write(encode_batch([SimpleRecord(1, b"k", b"v", ())], base_offset=0))
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "leader_epochs"]
+    code, added, err = run(capsys, *where, "--now", FIRST)
+    assert (code, added) == (CLEAN, {"leader_epochs": 1}), err
+    assert "\x1b" not in err
+    (place,) = (tmp_path / "lake" / "manifests").iterdir()
+    inputs = json.loads(place.read_text())["inputs"]
+    (found,) = [each for each in inputs if "path_base64" in each]
+    assert base64.b64decode(found["path_base64"]) == odd + b"/00000000000000000000.log"
+    assert found["path"] == f"{data}/od\ufffd\x1b[2Jd-0/00000000000000000000.log"
+    assert len(found["sha256"]) == 64
+
+
+def test_topics_of_any_name_are_exported_in_any_locale(tmp_path):
+    batch = encode_batch([SimpleRecord(1, b"k", b"v", ())], base_offset=0)
+    for name in (b"healthy-0", b"od\xffd-0", "größe-0".encode(), b"a\x1b[2Jb-0"):
+        os.makedirs(directory := os.fsencode(tmp_path) + b"/data/" + name)  # noqa: PTH103
+        with open(directory + b"/00000000000000000000.log", "wb") as log:
+            log.write(batch)
+    words = [str(tmp_path / "data"), "--output", str(tmp_path / "lake"), "--format", "parquet"]
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", "export", *words, "--table", "records", "--quiet"],
+        cwd=ROOT,
+        env=dict(os.environ) | {"LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (CLEAN, "")
+    assert done.stdout.splitlines()[1].split()[:2] == ["records", "4"]
+    written = {path.parent.name for path in (tmp_path / "lake").rglob("*.parquet")}
+    assert written == {"topic=healthy", "topic=od\ufffdd", "topic=größe", "topic=a%1B%5B2Jb"}
+
+
+def test_a_message_about_an_odd_name_is_escaped(spark, capsys, data, tmp_path, monkeypatch):
+    odd = data / "transactions-0" / "a\x1b]0;owned\x07b"
+    odd.write_bytes(b"")
+    change_meanwhile(monkeypatch, odd.unlink)
+    where = [data, "--output", tmp_path / "lake", "--format", "parquet", "--table", "log_dirs"]
+    code, _, err = run(capsys, *where, "--now", FIRST, "--quiet")
+    assert code == COULD_NOT_RUN
+    shown = str(odd).replace("\x1b", "\\x1b").replace("\x07", "\\x07")
+    assert err == f"{shown}: changed while it was read: it vanished\n"
+
+
+def test_output_under_a_name_that_is_no_utf8_is_refused(spark, capsys, data, tmp_path):
+    output = os.fsdecode(os.fsencode(tmp_path) + b"/la\xffke")
+    code, _, err = run(capsys, data, "--output", output, "--format", "parquet", "--quiet")
+    assert code == COULD_NOT_RUN
+    assert err == (
+        f"kafka-forensics export: {tmp_path}/la\\xffke: found a name that is not UTF-8,"
+        " expected one that Spark can write to\n"
+    )
+
+
+def test_a_batch_above_the_limit_ends_no_other(spark, capsys, tmp_path):
+    write_log(tmp_path / "data", "healthy", [b"a"])
+    directory = tmp_path / "data" / "bomb-0"
+    directory.mkdir()
+    large = [SimpleRecord(1, b"k", bytes(5000), ())]
+    (directory / f"{0:020d}.log").write_bytes(encode_batch(large, codec=Codec.GZIP))
+    where = [tmp_path / "data", "--output", tmp_path / "lake", "--format", "parquet"]
+    where += ["--max-decompressed-bytes", "1000", "--table", "records", "--now", FIRST]
+    code, added, err = run(capsys, *where)
+    assert (code, added) == (FINDINGS, {"records": 1})
+    assert "findings: LOG006 1 (docs/findings)\n" in err
+
+
+# --------------------------------------------------------------------------------- full disks
+
+
+@pytest.mark.parametrize("form", ["parquet", "delta"])
+def test_a_full_disk_is_one_line_and_leaves_no_half_table(request, capsys, tmp_path, form):
+    spark = request.getfixturevalue("delta_spark" if form == "delta" else "spark")
+    values = [os.urandom(20_000) for _ in range(100)]
+    write_log(tmp_path / "data", "t", values)
+    with small_disk(tmp_path / "disk", "1m"):
+        lake = tmp_path / "disk" / "lake"
+        where = [tmp_path / "data", "--output", lake, "--format", form, "--quiet"]
+        code, added, err = run(capsys, *where, "--table", "records", "--now", FIRST)
+        assert (code, added) == (COULD_NOT_RUN, {})
+        assert err == f"kafka-forensics export: {lake}: No space left on device\n"
+        assert [path for path in lake.rglob("*") if path.is_file()] == []
+        spark._jvm.System.gc()  # a file that could not be written is open until then
+        time.sleep(1)
+        write_log(tmp_path / "data", "t", values[:1])
+        code, added, err = run(capsys, *where, "--table", "records", "--now", SECOND)
+        assert (code, added) == (CLEAN, {"records": 1}), err
+        (row,) = spark.read.format(form).load(str(lake / "records")).collect()
+        assert bytes(row["value"]) == values[0]
+        spark._jvm.System.gc()
+
+
+# ------------------------------------------------------------------------------- the manifest
 
 
 def test_the_manifest_has_the_sum_of_every_file(spark, capsys, data, tmp_path):
@@ -290,7 +561,7 @@ def test_the_manifest_has_the_sum_of_every_file(spark, capsys, data, tmp_path):
     code, added, err = run(capsys, *arguments, "--now", FIRST)
     assert (code, added) == (CLEAN, {"leader_epochs": 1})
     place = lake / "manifests" / "2026-11-16T12-00-00.005Z.json"
-    assert err.endswith(f"files looked at: {place}\n")
+    assert err.endswith(f"files read: {place}\n")
     manifest = json.loads(place.read_text())
     # Sums and sizes of the same files when the broker's directory was packed.
     packed = {each.path: (each.sha256, each.size) for each in golden.checksums(PACK)}
@@ -322,7 +593,30 @@ def test_files_that_came_went_grew_or_were_touched_are_told():
 
     before = [file("same", 1, 1), file("gone", 1, 1), file("grown", 1, 1), file("touched", 1, 1)]
     after = [file("same", 1, 1), file("new", 1, 1), file("grown", 2, 1), file("touched", 1, 2)]
-    assert changed(before, after) == ["gone", "grown", "new", "touched"]
+    assert changes(before, after) == Changes(
+        {"gone": "it vanished", "touched": "it was written to"}, ("grown", "new")
+    )
+
+
+def test_files_of_topics_that_tables_need_are_in_the_manifest_though_not_selected():
+    includes = exporting._wanted(lambda topic, _: topic == "orders", ["consumer_offsets"])
+    assert includes("orders", 0)
+    assert includes("__consumer_offsets", 7)
+    assert not includes("__transaction_state", 0)
+
+
+def test_records_have_no_column_for_damage_which_findings_have():
+    assert "_corrupt_record" not in export_schema("records").names
+
+
+def test_limits_and_links_reach_the_data_source():
+    words = ["data", "--output", "x", "--max-decompressed-bytes", "1000", "--follow-links"]
+    arguments = options.parse(export._parser(), words)
+    assert export._options(arguments) == {
+        "isolationLevel": "read_uncommitted",
+        "maxDecompressedBytes": "1000",
+        "followLinks": "true",
+    }
 
 
 def test_a_row_is_known_by_its_key_and_null_is_a_value():
@@ -462,10 +756,10 @@ def test_where_the_jars_cannot_be_had_one_sentence_says_so(data, tmp_path):
         check=False,
     )
     assert done.returncode == COULD_NOT_RUN
-    assert done.stderr.splitlines()[-1] == (
+    assert done.stderr == (  # and nothing of what Ivy says
         "kafka-forensics export: Spark did not start with Delta's jars: the line"
         " `spark.jars.packages io.delta:delta-spark_4.2_2.13:4.4.0` of conf/spark-defaults.conf"
-        " brings its jars; --format parquet needs none"
+        " brings its jars; --format parquet needs none\n"
     )
     assert not (tmp_path / "lake").exists()
 

@@ -61,7 +61,8 @@ def test_the_peak_of_a_split_does_not_grow_with_its_segment(tmp_path):
         directory = tmp_path / str(batches)
         write_log(directory, batches)
         rows, peak = rows_and_peak(directory)
-        assert rows == [10 * (batches - 1), batches, 1]
+        # One batch is damaged: a row of its own.
+        assert rows == [10 * (batches - 1) + 1, batches, 1]
         peaks.append(peak)
     # A process of the same work takes some buffers of 8 MiB more or less.
     assert peaks[1] - peaks[0] < 48 * MIB, [peak // MIB for peak in peaks]

@@ -92,7 +92,7 @@ def test_columns_come_in_the_order_of_the_schema_whatever_their_case():
     [
         (
             {"tabel": "x"},
-            r"unknown option tabel \(did you mean table\?\): expected one of columns,",
+            r"unknown option tabel \(did you mean table\?\): expected one of assign,",
         ),
         ({"table": "record"}, r"option table='record': no such table \(did you mean records\?\)"),
         ({"table": "zzz"}, r"option table='zzz': no such table: expected one of records, batches"),
@@ -152,6 +152,8 @@ def test_the_docs_have_every_option_and_no_other():
         *("path", "paths", "table", "topics", "partitions", "startingoffsets", "endingoffsets"),
         *("startingtimestamp", "endingtimestamp", "isolationlevel", "includecontrol", "mode"),
         *("columns", "maxsplitbytes", "verifychecksums", "now", "settings", "rounds"),
+        *("subscribe", "subscribepattern", "assign", "followlinks", "maxdecompressedbytes"),
+        *("startingoffsetsbytimestamp", "endingoffsetsbytimestamp", "columnnameofcorruptrecord"),
     }
     for name in named - {"PERMISSIVE", "DROPMALFORMED", "FAILFAST"}:
         with pytest.raises(OptionsError) as caught:

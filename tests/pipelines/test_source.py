@@ -157,8 +157,10 @@ def test_batches_are_counted_by_sql(spark):
     assert found == expected
 
 
-def test_no_partition_gives_no_rows(spark):
-    assert load(spark, golden.shared(PACK), topics="no-such-topic").collect() == []
+def test_a_topic_that_is_not_there_is_an_error_and_a_filter_is_not(spark):
+    with pytest.raises(PySparkException, match="topics no-such-topic: no such topic, expected one"):
+        load(spark, golden.shared(PACK), topics="no-such-topic").collect()
+    assert load(spark, golden.shared(PACK)).where("topic = 'no-such-topic'").collect() == []
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,14 @@ CASES: dict[str, Case] = {
         "the end of the records in record 1 of 2",
         "a whole record",
     ),
+    "LOG007": Case(
+        f"orders-0/{SEGMENT}.log",
+        batch(-5) + LOG,
+        0,
+        -5,
+        "a batch at offset -5",
+        "offset 0 or more, by the name of its segment",
+    ),
     "LOG004": Case(
         f"orders-0/{SEGMENT}.log", LOG[:200], 140, 2, "60 bytes up to the end", "a batch of 70"
     ),
@@ -264,6 +272,7 @@ def test_damage_is_one_finding_with_its_place(rule, tmp_path):
             "topic": topic,
             "partition": None if topic is None else 0,
             "path": str(path),
+            "path_base64": None,
             "position": case.position,
             "offset": case.offset,
             "found": case.found,
@@ -301,7 +310,7 @@ def directory_inside(root: Path) -> Path:
 
 
 DIRECTORIES: dict[str, tuple[Callable[[Path], Path], str, str | None]] = {
-    "DIR001": (unreadable, "a link to nothing", "orders"),
+    "DIR001": (unreadable, "00000000000000000005.log -> nowhere: a link to nothing", "orders"),
     "DIR002": (other_directory, "a directory that is no partition's", None),
     "DIR003": (partition_twice, "the same partition as ", "orders"),
     "DIR004": (directory_inside, "a directory", "orders"),
@@ -348,7 +357,8 @@ def test_no_time_index_of_kafkas_ends_before_its_log(oracle, tmp_path, seed, clo
 
 
 def test_every_rule_is_produced_by_a_test():
-    assert RULES.keys() == CASES.keys() | DIRECTORIES.keys() | {"TIX004"}
+    elsewhere = {"TIX004", "LOG006", "DIR005", "DIR006", "DIR007", "DIR008"}
+    assert RULES.keys() == CASES.keys() | DIRECTORIES.keys() | elsewhere
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -29,6 +29,7 @@ def test_rows_are_those_of_list(pack, capsys):
         for row in rows:
             if table == "log_dirs":
                 row["checkpoints"] = dict(row["checkpoints"])
+            assert row.pop("path_base64") is None  # of names that are UTF-8 `list` has none
         assert expected
         assert in_order(rows) == in_order(expected)
 
@@ -39,7 +40,8 @@ def test_list_has_the_columns_of_the_schema_and_no_others(table, kind, capsys):
     assert cli.main([*argv, "--format", "json", "--quiet"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     names = {tuple(line) for line in lines if line["kind"] == kind}
-    assert names == {("kind", *column_names(table))}
+    columns = [name for name in column_names(table) if name != "path_base64"]
+    assert names == {("kind", *columns)}
 
 
 def test_topics_and_partitions_choose_partitions_and_what_is_in_them():

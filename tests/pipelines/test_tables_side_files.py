@@ -1,5 +1,6 @@
 """Entries of side files as rows: Kafka's own classes read the same, and damage is told by mode."""
 
+import base64
 import struct
 from pathlib import Path
 from typing import Any
@@ -304,10 +305,13 @@ def test_files_that_are_to_be_deleted_show_only_if_they_are_named(tmp_path):
     assert (row["offset"], row["position"]) == (1005, 70)
 
 
-def test_a_name_that_is_no_utf8_is_told_with_its_bytes_escaped(tmp_path):
+def test_a_name_that_is_no_utf8_is_shown_and_its_bytes_beside(tmp_path):
     partition = tmp_path / "data" / "or\udcffders-0"
     partition.mkdir(parents=True)
     (partition / f"{SEGMENT}.index").write_bytes(struct.pack(">ii", 5, 70))
     (row,) = read_table(tmp_path / "data", "offset_index")
-    assert row["topic"] == "or\\udcffders"
-    assert row["path"].endswith(f"or\\udcffders-0/{SEGMENT}.index")
+    assert row["topic"] == "or\ufffdders"
+    assert row["path"].endswith(f"or\ufffdders-0/{SEGMENT}.index")
+    assert base64.b64decode(row["path_base64"]).endswith(
+        b"/or\xffders-0/%s.index" % SEGMENT.encode()
+    )

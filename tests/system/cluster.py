@@ -60,6 +60,7 @@ class Cluster:
         *arguments: object,
         cores: int = 2,
         conf: Mapping[str, object] | None = None,
+        cwd: Path | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """As a user does it, in a directory that has nothing to do with the project.
 
@@ -86,7 +87,7 @@ class Cluster:
         command += ["--driver-java-options", _QUICK_JVM, *options, ROOT / job, *arguments]
         return subprocess.run(
             list(map(str, command)),
-            cwd=self.folder / "elsewhere",
+            cwd=cwd or self.folder / "elsewhere",
             env=self._environment(),
             capture_output=True,
             text=True,

@@ -15,10 +15,11 @@ import os
 import pickle
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
+from kafka_format.access import open_evidence
 from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.columnar.headers import BatchScan, HeaderWalk, kernel_bytes
 from kafka_format.columnar.records import RecordScan
@@ -91,7 +92,7 @@ class Scanned(NamedTuple):
 
 def walk_part(part: Part) -> Trace:
     """The transactions of a part alone, by the headers of its batches."""
-    with Path(part.path).open("rb", buffering=0) as file:
+    with _opened(part) as file:
         walk = HeaderWalk(file, path=part.path, start=part.start, end=part.end)
         tracer = Tracer(part.path, partial(_read, file.fileno()))
         for batches in walk:
@@ -103,7 +104,7 @@ def walk_part(part: Part) -> Trace:
 def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
     """And a block of rows for each range of hashes."""
     part = task.part
-    with Path(part.path).open("rb", buffering=0) as file:
+    with _opened(part) as file:
         records = RecordScan(
             file,
             path=part.path,
@@ -123,12 +124,17 @@ def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
 
 def check_part(part: Part) -> None:
     """Of what no scan comes to: NotParallelError for a batch whose checksum is wrong, or none."""
-    with Path(part.path).open("rb", buffering=0) as file:
+    with _opened(part) as file:
         scan = BatchScan(file, path=part.path, start=part.start, end=part.end)
         for batches in scan:
             if not batches.is_valid.all():
                 raise NotParallelError(f"{part.path}@{part.start}: found a wrong checksum")
         _ensure_whole(part, scan.end)
+
+
+def _opened(part: Part) -> BinaryIO:
+    """A segment of the evidence, or what this log made of one."""
+    return cast("BinaryIO", open_evidence(part.path))
 
 
 def _read(fd: int, position: int, size: int) -> bytes:

@@ -38,7 +38,7 @@ def one(found, kind="partition"):
     return row
 
 
-def write_log(directory, batches, *, roll_each=2, keys=None, value_size=0):
+def write_log(directory, batches, *, roll_each=2, keys=None, value_size=0, epochs=None):
     """A log dir with one partition `orders-0`: batches of one record, a second apart."""
     partition = directory / "orders-0"
     partition.mkdir(parents=True)
@@ -52,7 +52,7 @@ def write_log(directory, batches, *, roll_each=2, keys=None, value_size=0):
         key = f"key-{number % 3}".encode() if keys is None else keys[number]
         value = f"value-{number}".encode().ljust(value_size, b".")
         record = SimpleRecord(clock.now_ms, key, value)
-        log.append_as_leader(encode_batch([record]), 0)
+        log.append_as_leader(encode_batch([record]), 0 if epochs is None else epochs[number])
         if number % roll_each == roll_each - 1:
             log.roll()
     log.flush()

@@ -31,7 +31,9 @@ def summary(rounds, partitions=({"compaction_delay_ms": 0, "is_due": True},)):
 
 
 def a_round(**given):
-    return dict.fromkeys(compact._SUMMED, 0) | {"buffer_utilization": 0.0} | given
+    row = dict.fromkeys(compact._SUMMED, 0) | {"buffer_utilization": 0.0, "retention": []} | given
+    kept = {"kept_bytes": row["bytes_written"], "kept_messages": row["messages_written"]}
+    return kept | row | {key: given.get(key, value) for key, value in kept.items()}
 
 
 def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
@@ -69,6 +71,42 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
     for format_, ours in KAFKAS:
         wanted = len(re.findall(r"%[,.\d]*[df]", format_))
         assert len(re.findall(r"\d+(?:\.\d+)?", told[ours].partition(";")[0])) == wanted, ours
+
+
+def test_what_retention_deletes_is_not_in_the_end_size():
+    deleted = {"rule": "retention.ms", "segments": 3, "size_in_bytes": 900, "records": 21}
+    told = summary(
+        [
+            a_round(
+                bytes_read=2048,
+                bytes_written=900,
+                messages_read=40,
+                messages_written=21,
+                removed_superseded=19,
+                kept_bytes=0,
+                kept_messages=0,
+                retention=[deleted | {"cleaned_records": 21}],
+            )
+        ]
+    )
+    assert told["end size"] == "0 B (0 messages)"
+    assert told["reduction"] == "100.0 % of the size, 100.0 % of the messages"
+    assert told["removed"] == "19 superseded, 21 by retention.ms"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (10_000_000, 582, "> 99.9 %"),
+        (10_000_000, 0, "100.0 %"),
+        (10_000_000, 9_999_999, "< 0.1 %"),
+        (10_000_000, 10_000_000, "0.0 %"),
+        (1000, 339, "66.1 %"),
+        (1000, 1100, "-10.0 %"),
+    ],
+)
+def test_all_and_nothing_are_only_said_of_all_and_nothing(before, after, text):
+    assert compact._percent(before, after) == text
 
 
 def test_partitions_that_are_dirty_for_too_long_are_told_as_kafka_tells_them(capsys, log_dir):
@@ -140,7 +178,7 @@ def test_a_running_broker_is_told_and_its_directory_read(capsys, live, tmp_path,
     code, _, err = run(capsys, live, COMPACT, "--now", NOW, *given)
     assert code == CLEAN
     assert (
-        err.count(f"{live}: a broker is running (it holds .lock): what is read may change\n") == 1
+        err.count(f"{live}: a broker is running on this directory; what is read may change\n") == 1
     )
     assert tree(live) == before
 

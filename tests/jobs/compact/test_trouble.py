@@ -5,9 +5,13 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from jobs import cli
 from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED
 from kafka_log.disk.overlay_files import OverlayFiles
+from kafka_log.disk.watched_files import WatchedDiskFiles
+from pipelines import compaction
 from tests.jobs.compact.compacting import (
     COMPACT,
     NOW,
@@ -16,7 +20,7 @@ from tests.jobs.compact.compacting import (
     values,
     write_log,
 )
-from tests.jobs.trees import tree
+from tests.jobs.trees import contents, tree
 from tests.kafka_log.disk.test_output import small_disk
 
 # -------------------------------------------------------------------------------------- trouble
@@ -101,6 +105,9 @@ def test_in_place_does_not_write_in_a_partition_that_lies_elsewhere(capsys, log_
     before = tree(elsewhere)
     code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--in-place")
     assert (code, tree(elsewhere)) == (COULD_NOT_RUN, before)
+    assert f"orders-0 -> {elsewhere}: a link out of the given paths, not followed" in err
+    code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--in-place", "--follow-links")
+    assert (code, tree(elsewhere)) == (COULD_NOT_RUN, before)
     assert f"{partition}: found a symbolic link" in err
 
 
@@ -115,3 +122,75 @@ def test_the_verb_is_known(capsys):
     out = capsys.readouterr().out
     for option in ("--first-dirty", "--passes", "--when-due", "--skip-damaged", "--exact-keys"):
         assert option in out
+
+
+# ------------------------------------------------------------------------- killed while it works
+
+
+class Killed(BaseException):
+    """The end of a process: nothing is tidied up after it."""
+
+
+class KilledAtRename(WatchedDiskFiles):
+    """Files of a process that dies before its n-th rename."""
+
+    left = 0
+
+    def rename(self, old, new):
+        KilledAtRename.left -= 1
+        if KilledAtRename.left <= 0:
+            raise Killed
+        super().rename(old, new)
+
+    def delete_if_exists(self, name):
+        if KilledAtRename.left <= 0:
+            raise Killed  # who is dead deletes nothing
+        return super().delete_if_exists(name)
+
+
+def logs_of_several_epochs(directory):
+    """Logs without indexes and epochs: a start must take the epochs from the batches."""
+    write_log(directory, 10, epochs=[0, 0, 0, 1, 1, 1, 1, 3, 3, 3])
+    for path in (directory / "orders-0").iterdir():
+        if path.suffix != ".log" and path.name != "partition.metadata":
+            path.unlink()
+    return directory
+
+
+@pytest.mark.parametrize("kill_at", [1, 2, 3, 4, 9, 20])
+def test_a_kill_at_a_rename_loses_no_leader_epoch(capsys, tmp_path, oracle, monkeypatch, kill_at):
+    """The right file is what Apache Kafka's start makes of the directory as it was."""
+    log_dir = logs_of_several_epochs(tmp_path / "data")
+    undisturbed, kafkas, killed = (
+        Path(shutil.copytree(log_dir, tmp_path / name)) for name in ("whole", "kafka", "killed")
+    )
+    answer = oracle.call("start_log_manager", paths=[kafkas], config={}, time=NOW)
+    assert "error" not in answer, answer
+    words = [COMPACT, "--now", NOW, "--in-place"]
+    assert run(capsys, undisturbed, *words)[0] == CLEAN
+    monkeypatch.setattr(compaction, "WatchedDiskFiles", KilledAtRename)
+    KilledAtRename.left = kill_at
+    with pytest.raises(Killed):
+        run(capsys, killed, *words)
+    monkeypatch.undo()
+    assert not (killed / ".kafka_cleanshutdown").exists()  # so that Kafka's start checks the log
+    after_kafka = Path(shutil.copytree(killed, tmp_path / "killed-kafka"))
+    oracle.call("start_log_manager", paths=[after_kafka], config={}, time=NOW)
+    capsys.readouterr()
+    assert run(capsys, killed, *words)[0] == CLEAN
+    epochs = "orders-0/leader-epoch-checkpoint"
+    expected = "0\n3\n0 0\n1 3\n3 7\n"
+    assert (kafkas / epochs).read_text() == expected
+    assert (after_kafka / epochs).read_text() == expected
+    before, after = contents(undisturbed), contents(killed)
+    assert {name for name in before | after if before.get(name) != after.get(name)} <= {
+        ".kafka_cleanshutdown",  # nobody knows how the first run would have ended
+        ".lock",  # it was the killed one's to remove
+    }
+
+
+def test_the_marker_of_a_clean_stop_is_back_in_the_end(capsys, log_dir):
+    marker = log_dir / ".kafka_cleanshutdown"
+    marker.write_bytes(b'{"version":0,"brokerEpoch":7}')
+    assert run(capsys, log_dir, COMPACT, "--now", NOW, "--in-place")[0] == CLEAN
+    assert marker.read_bytes() == b'{"version":0,"brokerEpoch":7}'

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kafka_format.columnar import compilation
 from kafka_format.columnar.compilation import njit
 
 numba = pytest.importorskip("numba")
@@ -38,6 +39,7 @@ def test_a_user_who_may_write_nowhere_compiles_each_time(monkeypatch):
 _KERNELS = """
 import sys
 import numpy as np
+from kafka_format.columnar import compilation
 from kafka_format.columnar.compilation import njit
 
 def total(data):
@@ -81,3 +83,47 @@ def _printed(folder: Path, program: str) -> str:
 def test_a_numba_that_is_built_otherwise_loads_in_its_own_way(monkeypatch):
     monkeypatch.setattr(numba, "njit", lambda function, **_: SimpleNamespace(py_func=function))
     assert njit(twice).py_func is twice
+
+
+@pytest.fixture
+def fresh():
+    """As in a process that has not asked yet, and none after it has heard."""
+    caches = (compilation.can_compile, compilation.load_numba, compilation._warn_once)
+    for each in caches:
+        each.cache_clear()
+    yield
+    for each in caches:
+        each.cache_clear()
+
+
+SLOW = "logs are read about 10 times slower (600 MB in 55 s instead of 5 s)\n"
+
+
+@pytest.mark.usefixtures("fresh")
+def test_without_numba_one_line_says_what_that_costs_if_there_is_much_to_read(monkeypatch, capsys):
+    monkeypatch.setattr(compilation.importlib.util, "find_spec", lambda name: None)
+    compilation.warn_if_slow(64 * 1024 * 1024 - 1)
+    assert capsys.readouterr().err == ""
+    compilation.warn_if_slow(64 * 1024 * 1024)
+    compilation.warn_if_slow(2**40)
+    assert capsys.readouterr().err == f"kafka-forensics: numba is not installed: {SLOW}"
+    assert not compilation.can_compile()
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_numba_that_cannot_be_imported_is_as_none(monkeypatch, capsys):
+    def fails():
+        raise ImportError("Numba needs NumPy 2.4 or less\nmore")
+
+    monkeypatch.setattr(compilation, "load_numba", fails)
+    assert not compilation.can_compile()
+    said = "kafka-forensics: numba cannot be imported (Numba needs NumPy 2.4 or less): "
+    assert capsys.readouterr().err == said + SLOW
+    monkeypatch.undo()  # for the fixture
+
+
+@pytest.mark.usefixtures("fresh")
+def test_with_numba_nothing_is_said(capsys):
+    compilation.warn_if_slow(2**40)
+    assert compilation.can_compile()
+    assert capsys.readouterr().err == ""

@@ -57,7 +57,7 @@ def reports(stderr: str) -> dict[str, list[str]]:
 def assert_same(oracle: Oracle, files: list[Path], *flags: str, engine: str = "auto") -> None:
     """The same lines in the same order on stdout, and the same reports on stderr."""
     original = oracle.dump("--files", ",".join(map(str, files)), *flags)
-    ours = run(*files, *flags, engine=engine)
+    ours = run(*files, *flags, "--all-findings", engine=engine)
     assert ours.stdout.split("\n") == original.stdout.split("\n")
     assert reports(ours.stderr) == reports(original.stderr)
     assert ours.code == 0, ours.stderr

@@ -153,7 +153,7 @@ def test_a_compression_bomb_is_refused(tmp_path: Path) -> None:
     path.write_bytes(bomb)
     ours = run(path, "--deep-iteration", engine="rows")
     assert ours.code == 1
-    assert "grow beyond" in ours.stderr
+    assert "compressed records of more than 268435456 bytes, not decoded" in ours.stderr
 
 
 def wrapped(inner: bytes, magic: int) -> bytes:
@@ -183,7 +183,7 @@ def test_a_wrong_checksum_inside_a_wrapper_is_told(
     assert original.stdout.count("isValid: true") == original.stdout.count("isValid: false") == 1
     assert ours.stdout == original.stdout
     assert ours.code == 1
-    assert ours.stderr.count("\n") == 1
+    assert ours.stderr.count("\n") == 2  # the finding and the summary
     assert f"{path}@0: found stored crc 0x" in ours.stderr
     assert "of the message inside, offset 1, expected computed crc 0x" in ours.stderr
     rows = run(path, "--deep-iteration", "--format", "json", engine=engine)

@@ -24,6 +24,7 @@ VALUES = {
     "--value-decoder-class": INTEGERS,
     "--max-message-size": "1000",
     "--max-bytes": "1000",
+    "--max-decompressed-bytes": "100",
     "--format": "json",
     "--offset": "1",
     "--start-offset": "1",

@@ -78,8 +78,8 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     os.mkfifo(path)
     dumped = run(path)
-    assert (dumped.code, dumped.stdout) == (3, "")
-    assert "not a regular file" in dumped.stderr
+    assert (dumped.code, dumped.stdout) == (1, "")
+    assert f"{path}@0: found a named pipe, expected a regular file\n" in dumped.stderr
 
 
 def test_a_name_that_is_no_utf8_is_dumped(tmp_path: Path) -> None:
@@ -99,5 +99,11 @@ def test_the_marker_of_old_brokers_is_empty(tmp_path: Path) -> None:
 def test_an_unknown_file_is_ignored_in_the_original_words(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(b"hello")
-    dumped = run(path)
-    assert dumped == (0, f"Dumping {path}\n", f"Ignoring unknown file {path}\n")
+    known = tmp_path / "leader-epoch-checkpoint"
+    known.write_bytes(b"0\n0\n")
+    dumped = run(path.parent)
+    assert dumped == (
+        0,
+        f"Dumping {known}\nDumping {path}\n",
+        f"Ignoring unknown file {path}\n",
+    )

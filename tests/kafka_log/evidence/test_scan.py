@@ -382,9 +382,9 @@ def test_links_in_circles_links_to_nothing_and_pipes_are_told_and_do_no_harm(tmp
     messages = {Path(problem.path).name: problem.message for problem in inventory.all_problems()}
     assert messages == {
         "back": "a directory inside a partition's: Kafka makes none",
-        f"{1:020d}.log": "a link to nothing",
+        f"{1:020d}.log": f"{1:020d}.log -> {tmp_path / 'gone'}: a link to nothing",
         f"{2:020d}.log": "Too many levels of symbolic links",
-        f"{3:020d}.log": "neither a file nor a directory",
+        f"{3:020d}.log": "found a named pipe, expected a regular file",
     }
 
 

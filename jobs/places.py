@@ -1,0 +1,54 @@
+"""Where rows of a table come from: paths relative to what was given, a column for the log dir.
+
+    places = Places.of(arguments.paths, {task.path: task.log_dir for task in tasks})
+    table(places.header(COLUMNS), [places.cells(row["path"], cells(row)) for row in rows])
+
+The column DIRECTORY is there only when more than one log dir was read.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+COLUMN = "directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    given: tuple[str, ...]
+    """The paths on the command line."""
+    log_dirs: Mapping[str, str]
+    """Log dirs by the path of each partition directory, and by their own."""
+
+    @classmethod
+    def of(cls, given: Sequence[str], log_dirs: Mapping[str, str]) -> Places:
+        itself = {each: each for each in log_dirs.values()}
+        return cls(tuple(given), itself | dict(log_dirs))
+
+    @property
+    def are_several(self) -> bool:
+        """Whether rows of more than one log dir stand together."""
+        return len(set(self.log_dirs.values())) > 1
+
+    def header(self, columns: Sequence[str]) -> tuple[str, ...]:
+        return (COLUMN, *columns) if self.are_several else tuple(columns)
+
+    def cells(self, path: str, cells: Sequence[object]) -> list[object]:
+        """Return the cells of a row about a partition directory or a log dir."""
+        if not self.are_several:
+            return list(cells)
+        return [self.shown(self.log_dirs.get(path, path)), *cells]
+
+    def shown(self, path: str) -> str:
+        """Return a path relative to the one that was given; as it is if several were."""
+        if len(self.given) != 1:
+            return path
+        (given,) = self.given
+        beginning = given if given.endswith(os.sep) else f"{given}{os.sep}"
+        below = path.removeprefix(beginning).lstrip(os.sep) if path.startswith(beginning) else ""
+        return below or path

@@ -1,0 +1,61 @@
+"""The first line of a verb: a broker is running on what it reads.
+
+warn_running(each.path for each in inventory.log_dirs)    where there is a scan
+warn_running(log_dirs_around(paths))                      where there is none (dump, export)
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_DEEPEST = 8
+"""How far below a path log dirs are looked for, as in kafka_log/evidence/scan.py."""
+
+
+def warn_running(log_dirs: Iterable[str]) -> None:
+    """Write one line to stderr for each of these directories that a broker holds."""
+    from kafka_format.shown_text import escaped
+    from kafka_log.disk.live_lock import is_held
+
+    for log_dir in dict.fromkeys(log_dirs):
+        if is_held(log_dir):
+            sys.stderr.write(
+                f"{escaped(log_dir)}: a broker is running on this directory;"
+                " what is read may change\n"
+            )
+
+
+def log_dirs_around(paths: Iterable[str]) -> Iterator[str]:
+    """Yield directories with a `.lock`: those of the paths, above a file or partition, or below."""
+    from kafka_log.names import FileKind, parse_directory_name
+
+    lock = FileKind.LOCK.value
+    for path in paths:
+        directory = Path(path) if Path(path).is_dir() else Path(path).parent
+        is_partition = parse_directory_name(directory.absolute().name).partition is not None
+        if (directory / lock).exists():
+            yield str(directory)
+        elif is_partition and (directory.absolute().parent / lock).exists():
+            yield os.path.normpath(directory / os.pardir)
+        elif Path(path) == directory:
+            yield from _below(path, lock, _DEEPEST)
+
+
+def _below(directory: str, lock: str, depth: int) -> Iterator[str]:
+    from kafka_log.directory import EntryKind, list_directory
+    from kafka_log.names import parse_directory_name
+
+    entries = list_directory(directory).entries  # whoever reads it says what cannot be listed
+    if any(entry.name == lock for entry in entries):
+        yield directory
+    elif depth:
+        for entry in entries:
+            is_partition = parse_directory_name(entry.name).partition is not None
+            if entry.kind is EntryKind.DIRECTORY and not entry.target and not is_partition:
+                yield from _below(entry.path, lock, depth - 1)

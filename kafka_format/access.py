@@ -1,0 +1,387 @@
+"""The one door to the evidence: every local file of it is opened here, and nowhere else.
+
+    with open_evidence(path, limit=JAVA_MAX) as file:     an io.RawIOBase; also `file.path`
+    with watching() as opened: …; opened.ensure_unchanged()
+
+A file is opened for reading only and without waiting for anybody; it must be a regular file, not
+larger than `limit`, and must lie inside the paths that the user gave (`Access.roots`) unless links
+are to be followed. Its identity (device, inode, size, time of change) is remembered. When the file
+or the watch is closed, it is compared: a file that shrank, was replaced or vanished is a
+ChangedError, one that grew is listed in `Watch.grown`.
+
+What may be read, and how much of it at once, is one value for a process, `Access`. Who starts
+other processes hands it on (`using`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import stat
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from kafka_format.errors import FormatError, Location, UnfitFileError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+JAVA_MAX = 2**31 - 1
+"""Kafka counts positions in logs and indexes in Java's int: none of its files is larger."""
+DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
+
+_KINDS = (
+    (stat.S_ISREG, "a regular file"),
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISBLK, "a block device"),
+    (stat.S_ISCHR, "a character device"),
+)
+
+
+class ChangedError(OSError):
+    """A file that is no longer what it was when it was opened."""
+
+    def __init__(self, path: str, how: str) -> None:
+        super().__init__(errno.ESTALE, f"changed while it was read: {how}", path)
+        self.how = how
+
+
+class LinkError(OSError):
+    """A link that leads out of the paths that were given."""
+
+    def __init__(self, path: str, target: str) -> None:
+        super().__init__(errno.ELOOP, f"a link to {target}, not followed (--follow-links)", path)
+        self.target = target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What may be read of the evidence, and how much of it at once."""
+
+    roots: tuple[str, ...] = ()
+    """Absolute paths that the user gave; links stay inside them. Empty: no path is outside."""
+    follow_links: bool = False
+    max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    """How large the records of one batch, and one row of a table, may be."""
+
+    def allows(self, path: str) -> bool:
+        """Whether no link on the way leads out of what was given.
+
+        A path that was given may be a link itself. One that is not below any of them (a checkpoint
+        of the log dir around a partition, a scratch file of ours) must only not be a link.
+        """
+        if self.follow_links or not self.roots:
+            return True
+        absolute = os.path.abspath(path)  # noqa: PTH100  # resolves no link
+        if absolute in self.roots:
+            return True
+        if os.path.islink(absolute):  # noqa: PTH114
+            return _stays_inside(absolute, self.roots)
+        return _is_way_inside(os.path.dirname(absolute), self.roots)  # noqa: PTH120
+
+
+@lru_cache(maxsize=1024)
+def _is_way_inside(directory: str, roots: tuple[str, ...]) -> bool:
+    """Whether no link above a file leads out. Asked once for a directory: files are many."""
+    return not _is_inside(directory, roots) or _stays_inside(directory, roots)
+
+
+def _stays_inside(path: str, roots: tuple[str, ...]) -> bool:
+    return _is_inside(os.path.realpath(path), tuple(map(os.path.realpath, roots)))
+
+
+def _is_inside(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+_access = Access()
+_watches: list[Watch] = []
+
+
+def access() -> Access:
+    """What this process may read."""
+    return _access
+
+
+@contextlib.contextmanager
+def using(wanted: Access) -> Iterator[None]:
+    """Read by these rules until the end of the block."""
+    global _access  # noqa: PLW0603  # one value for a process, whatever its threads do
+    before, _access = _access, wanted
+    try:
+        yield
+    finally:
+        _access = before
+
+
+def given(paths: Iterable[str]) -> tuple[str, ...]:
+    """The roots for `Access`: paths as a user named them."""
+    return tuple(sorted({os.path.abspath(path) for path in paths}))  # noqa: PTH100  # no link
+
+
+# --------------------------------------------------------------------------------- identities
+
+
+class Identity(NamedTuple):
+    """What a file is, beside its name."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Identity:
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _difference(before: Identity, path: str) -> str | None:
+    """How a file differs from what it was; None if it does not."""
+    try:
+        now = Identity.of(os.stat(path))  # noqa: PTH116
+    except FileNotFoundError:
+        return "it vanished"
+    except OSError as error:
+        return error.strerror or str(error)
+    if now == before:
+        return None
+    if now[:2] != before[:2]:
+        return "it was replaced"
+    if now.size < before.size:
+        return f"it shrank from {before.size} to {now.size} bytes"
+    return _GREW if now.size > before.size else "it was written to"
+
+
+_GREW = "it grew"
+
+
+class Watch:
+    """The files that were opened since it began, as they were then."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, tuple[str, Identity]] = {}
+        self._forgotten: set[str] = set()
+        self.grown: set[str] = set()
+        """Paths of files that were longer at the end; complete after `changes`."""
+
+    def add(self, path: str, identity: Identity) -> None:
+        if (key := _key(path)) not in self._forgotten:
+            self._before.setdefault(key, (path, identity))
+
+    def forget(self, path: str) -> None:
+        """For good: we change it ourselves, also while others read it, or an error says it all."""
+        self._forgotten.add(key := _key(path))
+        self._before.pop(key, None)
+
+    def changes(self) -> list[ChangedError]:
+        """One error for each file that is not what it was."""
+        found = []
+        for path, before in list(self._before.values()):
+            how = _difference(before, path)
+            if how == _GREW:
+                self.grown.add(path)
+            elif how is not None:
+                found.append(ChangedError(path, how))
+                forget(path)
+        return found
+
+    def ensure_unchanged(self) -> None:
+        for error in self.changes():
+            raise error
+
+
+def _key(path: str) -> str:
+    """One for all the ways to write a path."""
+    return os.path.abspath(path)  # noqa: PTH100  # resolves no link
+
+
+def forget(path: str) -> None:
+    """Watch a file no more: this process is about to change it."""
+    for watch in _watches:
+        watch.forget(path)
+
+
+def ensure_unchanged() -> None:
+    """Raise ChangedError if a file that this process read is not what it was."""
+    for watch in _watches:
+        watch.ensure_unchanged()
+
+
+def note_grown(paths: Iterable[str]) -> None:
+    """Another process that worked for this one saw these files grow."""
+    for watch in _watches:
+        watch.grown.update(paths)
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[Watch]:
+    """Remember every file that is opened in the block."""
+    watch = Watch()
+    _watches.append(watch)
+    try:
+        yield watch
+    finally:
+        _watches.remove(watch)
+
+
+# -------------------------------------------------------------------------------------- files
+
+
+class EvidenceFile(io.RawIOBase):
+    """A regular file, open for reading. Use it with `with`: leaving the block compares it."""
+
+    def __init__(self, path: str, fd: int, identity: Identity) -> None:
+        self.path = path
+        self.name = path
+        self.size = identity.size
+        self._fd = fd
+        self._identity = identity
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        if whence == io.SEEK_END:
+            offset += self.size  # as it was: what somebody appends meanwhile is not looked at
+        elif whence == io.SEEK_CUR:
+            offset += self._position
+        if offset < 0:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.path)
+        self._position = offset
+        return offset
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As of any raw file, without a second buffer: a batch may be as large as a segment."""
+        if size < 0:
+            return self.readall()
+        data = self._pread(size)
+        self._position += len(data)
+        while len(data) < size and self._position < self.size:  # as in `read_into_at`
+            more = self._pread(size - len(data))
+            if not more:
+                self._blame_end()
+            self._position += len(more)
+            data += more
+        return data
+
+    def _pread(self, size: int) -> bytes:
+        try:
+            return os.pread(self._fd, size, self._position)
+        except OSError as error:
+            error.filename = self.path
+            raise
+
+    def readinto(self, buffer: Any, /) -> int:
+        got = self.read_into_at(self._position, buffer)
+        self._position += got
+        return got
+
+    def read_into_at(self, position: int, buffer: Any) -> int:
+        """Fill `buffer`; fewer bytes only at the end. What was there must still be there."""
+        got = self._read(position, buffer)
+        size = memoryview(buffer).nbytes
+        while got < size and position + got < self.size:  # the system may give less than there is
+            more = self._read(position + got, memoryview(buffer).cast("B")[got:])
+            if not more:
+                self._blame_end()
+            got += more
+        return got
+
+    def _read(self, position: int, buffer: Any) -> int:
+        try:
+            return os.preadv(self._fd, [buffer], position)
+        except OSError as error:
+            error.filename = self.path  # a descriptor has no name
+            raise
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes, without a second copy of them."""
+        data = os.pread(self._fd, size, position)
+        if not data and size and position < self.size:
+            self._blame_end()
+        return data
+
+    def _blame_end(self) -> NoReturn:
+        forget(self.path)
+        try:
+            now = os.fstat(self._fd).st_size
+        except OSError as error:
+            error.filename = self.path
+            raise
+        raise ChangedError(self.path, f"it shrank from {self.size} to {now} bytes")
+
+    def ensure_unchanged(self) -> None:
+        """Raise ChangedError if the file is not what it was when it was opened."""
+        how = _difference(self._identity, self.path)
+        if how not in (None, _GREW):
+            forget(self.path)
+            raise ChangedError(self.path, str(how))
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None or issubclass(kind, FormatError):  # nothing else may be replaced
+                self.ensure_unchanged()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._fd)
+        super().close()
+
+
+def open_evidence(path: str | os.PathLike[str], *, limit: int = JAVA_MAX) -> EvidenceFile:
+    """Open a file of the evidence.
+
+    Raises UnfitFileError for what is no regular file or is larger than `limit`, LinkError for a
+    link that leads out of the evidence, and any other OSError of the disk.
+    """
+    text = os.fspath(path)
+    if not _access.allows(text):
+        raise LinkError(text, os.path.realpath(text))
+    # Looked at before it is opened: opening alone rewinds a tape or arms a watchdog, and a socket
+    # cannot be opened at all. What takes its place meanwhile is seen by the second look, and must
+    # not keep us waiting (a named pipe) or become our terminal.
+    ensure_regular(text, os.stat(text), limit=limit)  # noqa: PTH116
+    fd = os.open(text, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    try:
+        status = os.fstat(fd)
+        ensure_regular(text, status, limit=limit)
+    except BaseException as error:
+        os.close(fd)
+        if isinstance(error, OSError):
+            error.filename = text  # a descriptor has no name
+        raise
+    identity = Identity.of(status)
+    for watch in _watches:
+        watch.add(text, identity)
+    return EvidenceFile(text, fd, identity)
+
+
+def ensure_regular(path: str, status: os.stat_result, *, limit: int = JAVA_MAX) -> None:
+    """Raise UnfitFileError unless this is a regular file of at most `limit` bytes."""
+    if not stat.S_ISREG(status.st_mode):
+        raise UnfitFileError(Location(path, 0), kind_of(status), "a regular file")
+    if status.st_size > limit:
+        expected = f"at most {limit}, the largest that Kafka writes of this kind"
+        raise UnfitFileError(Location(path, limit), f"{status.st_size} bytes", expected)
+
+
+def kind_of(status: os.stat_result) -> str:
+    """What stands there, in words."""
+    return next((name for test, name in _KINDS if test(status.st_mode)), "something else")

@@ -1,0 +1,304 @@
+"""What is wrong: findings as they are met, the original's reports at the end, and a summary.
+
+On stderr ten lines of one kind for one file are printed, and then how many more there are. As JSON
+every finding is a row.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kafka_format.errors import (
+    CrcMismatchError,
+    FormatError,
+    MalformedRecordError,
+    OverLimitError,
+    TruncatedError,
+    UnfitFileError,
+    UnsupportedError,
+)
+from kafka_format.shown_text import escaped
+from kafka_log.dump.output import file_fields, json_line, partition_fields, path_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kafka_format.errors import Location
+    from kafka_log.directory import FoundFile
+    from kafka_log.dump.gaps import Gaps
+    from kafka_log.dump.output import Output
+
+_LINES = 10
+_ALL_OF_THEM = "--all-findings prints them"
+_NAMES: tuple[tuple[type[FormatError], str], ...] = (
+    (CrcMismatchError, "wrong checksum"),
+    (MalformedRecordError, "malformed record"),
+    (TruncatedError, "truncated value"),
+    (UnfitFileError, "unfit file"),
+    (OverLimitError, "batch above the limit"),
+    (UnsupportedError, "unsupported value"),
+    (FormatError, "corrupt value"),
+)
+
+
+class Report:
+    """What a dump says beside its data, and how it is to end."""
+
+    def __init__(
+        self,
+        output: Output,
+        errors: TextIO,
+        *,
+        json_rows: bool,
+        all_findings: bool = False,
+        quiet: bool = False,
+    ) -> None:
+        self._output = output
+        self._errors = errors
+        self._json_rows = json_rows
+        self._most = None if all_findings else _LINES
+        self._quiet = quiet
+        self.is_damaged = False
+        self.is_unreadable = False
+        """Whether something that should have been read was not."""
+        self._files = 0
+        self._damaged: set[str] = set()
+        self._findings: Counter[str] = Counter()
+        self.problems = 0
+        """How many times something could not be read."""
+        self._changed = self._ignored = self._empty = 0
+        self._of_file: Counter[str] = Counter()
+        self._index_mismatches: dict[str, _Pairs] = {}
+        self._timestamp_mismatches: dict[str, _Pairs] = {}
+        self._timestamps_out_of_order: dict[str, _Pairs] = {}
+        self._offsets_not_found: dict[str, _Pairs] = {}
+        self._non_consecutive: dict[str, Gaps] = {}
+        self._file: FoundFile | None = None
+
+    def begin(self, file: FoundFile) -> None:
+        """What is found from here on is of this file, or of one beside it."""
+        self._say_how_many_more()
+        self._file = file
+        self._files += 1
+
+    # ------------------------------------------------------------------------ as it is met
+
+    def note(self, text: str) -> None:
+        """Say something that is neither data nor damage."""
+        if not self._quiet:
+            self._say(text)
+
+    def followed(self, path: str, target: str) -> None:
+        self.note(f"{path} -> {target}: link followed")
+
+    def ignored(self, path: str) -> None:
+        self._ignored += 1
+        self._files -= 1
+        is_alone = self._empty and not self._files  # then it was said that nothing is Kafka's
+        if self._may_say(self._ignored) and not is_alone:
+            self.note(f"Ignoring unknown file {path}")
+
+    def nothing_here(self, path: str) -> None:
+        self.is_unreadable = True
+        self._empty += 1
+        self._say(f"{path}: nothing of Kafka's here")
+
+    def missing(self, path: str, reason: str) -> None:
+        """Say that a path that was given is not there, in the words of every verb."""
+        self.is_unreadable = True
+        self.problems += 1
+        self._say(f"{path}: {reason}")
+        self._row(path, "unreadable", found=reason)
+
+    def unreadable(self, path: str, reason: str) -> None:
+        self.is_unreadable = True
+        self.problems += 1
+        self._say(f"{path}: cannot be read: {reason}")
+        self._row(path, "unreadable", found=reason)
+
+    def changed(self, path: str, how: str) -> None:
+        """Say that a file is not what it was when it was opened: `how` begins with "it"."""
+        self.is_unreadable = True
+        self._changed += 1
+        self._say(f"{path}: changed while it was read: {how}")
+        self._row(path, "changed", found=how, expected="the file as it was when it was opened")
+
+    def found(self, error: FormatError) -> None:
+        kind = next(name for each, name in _NAMES if isinstance(error, each))
+        self._count(kind)
+        self._of_file[kind] += 1
+        if self._may_say(self._of_file[kind]):
+            self._say(str(error))
+        problem = "over_limit" if isinstance(error, OverLimitError) else "damage"
+        location = error.location
+        self._row_at(location, problem, found=error.found, expected=error.expected)
+
+    def index_mismatch(self, entry: Location, index_offset: int, log_offset: int) -> None:
+        """An entry's offset, and the last offset of the batch that it points at."""
+        self._count("index mismatch")
+        self._add(self._index_mismatches, entry, index_offset, log_offset)
+        self._row_at(entry, "index_mismatch", index_offset=index_offset, log_offset=log_offset)
+
+    def timestamp_mismatch(self, entry: Location, timestamp: int, log_timestamp: int) -> None:
+        self._count("timestamp mismatch")
+        self._add(self._timestamp_mismatches, entry, timestamp, log_timestamp)
+        self._row_at(
+            entry, "timestamp_mismatch", index_timestamp=timestamp, log_timestamp=log_timestamp
+        )
+
+    def timestamp_out_of_order(self, entry: Location, timestamp: int, previous: int) -> None:
+        self._count("timestamp out of order")
+        self._add(self._timestamps_out_of_order, entry, timestamp, previous)
+        self._row_at(
+            entry,
+            "timestamp_out_of_order",
+            index_timestamp=timestamp,
+            previous_index_timestamp=previous,
+        )
+
+    def offset_not_found(
+        self, entry: Location, index_offset: int, log_offset: int, *, is_damage: bool
+    ) -> None:
+        self._add(self._offsets_not_found, entry, index_offset, log_offset)
+        if not is_damage:
+            return
+        self._count("indexed offset not found")
+        self._row_at(
+            entry,
+            "offset_not_found",
+            index_offset=index_offset,
+            log_offset=None if log_offset == -1 else log_offset,
+        )
+
+    def non_consecutive(self, file: FoundFile, gaps: Gaps) -> None:
+        """Gaps between offsets: no damage, since compaction and transactions leave them."""
+        self._non_consecutive[file.path] = gaps
+        if not self._json_rows:
+            return
+        start = json_line({"kind": "non_consecutive", **file_fields(file)})[:-2]
+        for offset, following in gaps:
+            if offset >= 0:  # the original begins to count at -1, where no record is
+                self._output.text(f'{start},"offset":{offset},"followed_by":{following}}}\n')
+
+    # ------------------------------------------------------------------------- at the end
+
+    def summarize(self) -> None:
+        """The original's reports, in its words and its order, and then our summary."""
+        self._say_how_many_more()
+        for path, mismatches in self._index_mismatches.items():
+            self._say(f"Mismatches in :{absolute(path)}")
+            pairs = sorted(dict(mismatches.pairs).items(), reverse=True)
+            self._say_pairs("  Index offset: %d, log offset: %d", pairs, mismatches.more)
+        for path, found in self._timestamp_mismatches.items():
+            self._say(f"Found timestamp mismatch in :{absolute(path)}")
+            self._say_pairs("  Index timestamp: %d, log timestamp: %d", found.pairs, found.more)
+        for path, found in self._timestamps_out_of_order.items():
+            self._say(f"Found out of order timestamp in :{absolute(path)}")
+            line = "  Index timestamp: %d, Previously indexed timestamp: %d"
+            self._say_pairs(line, found.pairs, found.more)
+        for path, found in self._offsets_not_found.items():
+            self._say(f"The following indexed offsets are not found in :{absolute(path)}")
+            line = "Indexed offset: %d, found log offset: %d"
+            self._say_pairs(line, found.pairs, found.more)
+        for path, gaps in self._non_consecutive.items():
+            self._say(f"Non-consecutive offsets in {absolute(path)}")
+            shown, more = gaps.first(self._most)
+            self._say_pairs("  %d is followed by %d", shown, more)
+        if self._most is not None and self._ignored > self._most:
+            self.note(f"Ignoring {self._ignored - self._most:,} more unknown files")
+        is_worth_it = self.is_damaged or self.is_unreadable or self._errors.isatty()
+        if is_worth_it and self._files:
+            self.note(self._summary())
+
+    def _summary(self) -> str:
+        """For example `12 files: 1 with findings (990 wrong checksums); 2 could not be read`."""
+        parts = []
+        if self._damaged:
+            kinds = [f"{number:,} {_noun(number, kind)}" for kind, number in self._findings.items()]
+            parts.append(f"{len(self._damaged):,} with findings ({', '.join(kinds)})")
+        if self._changed:
+            parts.append(f"{self._changed:,} changed while being read")
+        if self.problems:
+            parts.append(f"{self.problems:,} could not be read")
+        if self._empty:
+            parts.append(f"{self._empty:,} {_noun(self._empty, 'path')} without Kafka's files")
+        if not parts:
+            parts.append("no damage found")
+        if self._ignored:
+            parts.append(f"{self._ignored:,} unknown {_noun(self._ignored, 'file')} ignored")
+        return f"{self._files:,} {_noun(self._files, 'file')}: {'; '.join(parts)}"
+
+    # ---------------------------------------------------------------------------- helpers
+
+    def _say(self, text: str) -> None:
+        self._errors.write(f"{escaped(text)}\n")
+
+    def _may_say(self, number: int) -> bool:
+        return self._most is None or number <= self._most
+
+    def _say_how_many_more(self) -> None:
+        for kind, count in self._of_file.items():
+            if self._file is not None and not self._may_say(count):
+                more = count - _LINES
+                said = f"{more:,} more {_noun(more, kind)} ({_ALL_OF_THEM})"
+                self._say(f"{self._file.path}: {said}")
+        self._of_file.clear()
+
+    def _say_pairs(self, line: str, pairs: Iterable[tuple[int, int]], more: int) -> None:
+        for pair in pairs:
+            self._say(line % pair)
+        if more:
+            self._say(f"  and {more:,} more ({_ALL_OF_THEM})")
+
+    def _count(self, kind: str) -> None:
+        self.is_damaged = True
+        self._findings[kind] += 1
+        if self._file is not None:
+            self._damaged.add(self._file.path)
+
+    def _add(self, found: dict[str, _Pairs], entry: Location, first: int, second: int) -> None:
+        found.setdefault(entry.path, _Pairs(self._most)).add(first, second)
+
+    def _row_at(self, location: Location, problem: str, **fields: object) -> None:
+        self._row(location.path, problem, position=location.position, **fields)
+
+    def _row(self, path: str, problem: str, **fields: Any) -> None:
+        if not self._json_rows:
+            return
+        row = {"kind": "finding", **path_fields(path), **partition_fields(self._file)}
+        self._output.text(json_line({**row, "problem": problem, "position": None, **fields}))
+
+
+class _Pairs:
+    """Pairs of numbers for a report: no more than are printed, since an index may have millions."""
+
+    def __init__(self, most: int | None) -> None:
+        self.pairs: list[tuple[int, int]] = []
+        self.more = 0
+        self._most = most
+
+    def add(self, first: int, second: int) -> None:
+        if self._most is None or len(self.pairs) < self._most:
+            self.pairs.append((first, second))
+        else:
+            self.more += 1
+
+
+_PLURALS = {
+    "batch above the limit": "batches above the limit",
+    "index mismatch": "index mismatches",
+    "indexed offset not found": "indexed offsets not found",
+    "timestamp mismatch": "timestamp mismatches",
+    "timestamp out of order": "timestamps out of order",
+}
+
+
+def _noun(number: int, name: str) -> str:
+    return name if number == 1 else _PLURALS.get(name, f"{name}s")
+
+
+def absolute(path: str) -> str:
+    """java.io.File.getAbsolutePath, which leaves `.` and `..` alone."""
+    return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118

@@ -1,0 +1,86 @@
+"""Links in the evidence: shown, and followed only as far as they were allowed to."""
+
+import json
+import shutil
+
+import pytest
+
+from jobs import compact, dump, offsets, recover, retain
+from jobs import list as list_verb
+from jobs.options import CLEAN, COULD_NOT_RUN
+from tests import golden
+from tests.jobs.verbs import run_verb
+
+VERBS = {
+    "list": list_verb.main,
+    "dump": dump.main,
+    "offsets": offsets.main,
+    "recover": recover.main,
+    "retain": retain.main,
+    "compact": compact.main,
+}
+SETTINGS = {
+    "compact": ["--set=cleanup.policy=compact"],
+    "recover": ["--files", "--clean-shutdown=no"],  # else only what is lost has a row
+}
+
+
+@pytest.fixture
+def evidence(tmp_path):
+    """A log dir with one healthy partition, and another partition elsewhere."""
+    (source,) = golden.log_dirs(golden.shared("clean-3.9.1"))
+    shutil.copytree(source / "transactions-0", tmp_path / "data" / "ok-0")
+    shutil.copytree(source / "transactions-0", tmp_path / "elsewhere" / "secret-0")
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_link_out_of_the_evidence_is_shown_and_not_followed(capsys, evidence, verb):
+    (evidence / "up-0").symlink_to("../elsewhere/secret-0")
+    code, out, err = run_verb(VERBS[verb], capsys, evidence, *SETTINGS.get(verb, []))
+    assert code == COULD_NOT_RUN
+    assert "up-0 -> ../elsewhere/secret-0: a link out of the given paths, not followed" in err
+    assert "ok" in out
+    assert "up-0/" not in out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_follow_links_goes_there_and_says_so(capsys, evidence, verb):
+    (evidence / "up-0").symlink_to("../elsewhere/secret-0")
+    arguments = [evidence, "--follow-links", *SETTINGS.get(verb, [])]
+    code, out, err = run_verb(VERBS[verb], capsys, *arguments)
+    assert code == CLEAN, err
+    assert "up-0 -> ../elsewhere/secret-0" in err
+    assert "up" in out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_path_that_is_a_link_itself_is_followed(capsys, evidence, verb):
+    link = evidence.parent / "link"
+    link.symlink_to(evidence)
+    code, out, err = run_verb(VERBS[verb], capsys, link, *SETTINGS.get(verb, []))
+    assert (code, "ok" in out) == (CLEAN, True), err
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_link_that_stays_inside_is_followed(capsys, evidence, verb):
+    (evidence / "again-0").symlink_to("ok-0")
+    code, out, err = run_verb(VERBS[verb], capsys, evidence, *SETTINGS.get(verb, []))
+    assert (code, "again" in out or verb == "dump") == (CLEAN, True), err
+
+
+def test_the_text_behind_a_linked_checkpoint_is_not_shown(capsys, evidence, tmp_path):
+    (tmp_path / "shadow").write_text("root:secret")
+    (evidence / "recovery-point-offset-checkpoint").symlink_to(tmp_path / "shadow")
+    for main in VERBS.values():
+        code, out, err = run_verb(main, capsys, evidence)
+        assert (code, "secret" in out + err) == (COULD_NOT_RUN, False)
+
+
+def test_json_shows_the_link_too(capsys, evidence):
+    (evidence / "up-0").symlink_to("/etc")
+    _, out, _ = run_verb(list_verb.main, capsys, evidence, "--format", "json")
+    problems = [row for row in map(json.loads, out.splitlines()) if row["kind"] == "problem"]
+    (problem,) = problems
+    assert problem["path"] == str(evidence / "up-0")
+    assert problem["message"].startswith("up-0 -> /etc: a link out of the given paths")

@@ -1,0 +1,255 @@
+"""Exit codes mean the same in every verb (docs/exit-codes.md)."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs import cli
+from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, INTERRUPTED, USAGE
+from tests.jobs.running import broker_on
+
+ROOT = Path(__file__).parents[2]
+TOPIC = "tiny.segments"
+LOG = f"{TOPIC}-0/{0:020d}.log"
+OF_PARTITIONS = ("offsets", "retain", "compact", "recover")
+HERE = ("list", "dump", *OF_PARTITIONS)
+"""Verbs that need no Spark."""
+SELECTING = ("list", *OF_PARTITIONS)
+
+
+def end(capsys, verb, *words):
+    """The exit code and the lines on stderr."""
+    code = cli.main([verb, *map(str, words)])
+    return code, capsys.readouterr().err.splitlines()
+
+
+def words(ended, verb):
+    """The same, without the name that export puts first."""
+    code, lines = ended
+    return code, [line.removeprefix(f"kafka-forensics {verb}: ") for line in lines]
+
+
+def exporting(tmp_path, verb):
+    """What a verb needs besides a PATH."""
+    return ("--output", str(tmp_path / "lake"), "--format", "parquet") if verb == "export" else ()
+
+
+def first_log(data):
+    return min((data / f"{TOPIC}-0").glob("*.log"))
+
+
+def flip(path, position):
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0xFF
+    path.write_bytes(content)
+
+
+# ----------------------------------------------------------------------------------- 0 and 1
+
+
+@pytest.mark.parametrize("verb", HERE)
+def test_a_sound_directory_is_0(verb, data, capsys):
+    path = data / f"{TOPIC}-0" if verb == "dump" else data
+    assert end(capsys, verb, path)[0] == CLEAN
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+@pytest.mark.parametrize(
+    "name", ["recovery-point-offset-checkpoint", f"{TOPIC}-0/partition.metadata"]
+)
+def test_a_malformed_small_file_is_1(verb, name, data, capsys):
+    (data / name).write_text("nonsense")
+    code, lines = end(capsys, verb, data)
+    assert code == FINDINGS
+    assert sum(line.startswith(str(data / name)) for line in lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [("dump", ()), ("recover", ("--clean-shutdown", "no", "--recovery-point", "0"))],
+)
+def test_a_damaged_batch_is_1_where_batches_are_read(verb, words, data, capsys):
+    log = first_log(data)
+    flip(log, log.stat().st_size - 1)
+    path = log if verb == "dump" else log.parent
+    assert end(capsys, verb, path, *words)[0] == FINDINGS
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+@pytest.mark.parametrize(
+    "name", ["meta.properties", "cleaner-offset-checkpoint", f"{TOPIC}-0/{99:020d}.index"]
+)
+def test_a_directory_under_the_name_of_a_file_is_1(verb, name, data, capsys):
+    path = data / name
+    if path.exists():
+        path.unlink()
+    path.mkdir()
+    code, lines = end(capsys, verb, data, "--topic", TOPIC)
+    assert code == FINDINGS
+    assert [line for line in lines if line.startswith(f"{path}")]
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_a_directory_in_place_of_a_segment_is_1(verb, data, capsys):
+    log = first_log(data)
+    for each in log.parent.glob("*.log"):
+        each.unlink()
+    log.mkdir()
+    code, lines = end(capsys, verb, data, "--topic", TOPIC)
+    assert code == FINDINGS
+    assert [line for line in lines if line.startswith(f"{log}: ")]
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_problems_of_partitions_that_are_not_selected_do_not_count(verb, data, capsys):
+    (data / f"{TOPIC}-0" / "partition.metadata").write_text("nonsense")
+    assert end(capsys, verb, data, "--topic", "codecs", "--partition", "0")[0] == CLEAN
+
+
+# ----------------------------------------------------------------------------------------- 2
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("words", [(), ("",), (".", "--no-such-option"), (".", "--engine", "x")])
+def test_usage_is_2(verb, words, capsys, tmp_path):
+    code, lines = end(capsys, verb, *words, *exporting(tmp_path, verb))
+    assert code == USAGE
+    assert lines[0].startswith(f"kafka-forensics {verb}: ")
+
+
+# ----------------------------------------------------------------------------------------- 3
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_a_path_that_does_not_exist_is_3_in_the_same_words(verb, tmp_path, capsys):
+    path = tmp_path / "nowhere"
+    assert words(end(capsys, verb, path, *exporting(tmp_path, verb)), verb) == (
+        COULD_NOT_RUN,
+        [f"{path}: No such file or directory"],
+    )
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+@pytest.mark.parametrize("name", ["", "notes.txt"])
+def test_nothing_of_kafkas_is_3_in_the_same_words(verb, name, tmp_path, capsys):
+    path = tmp_path / "somewhere"
+    path.mkdir()
+    if name:
+        (path / name).write_text("hello")
+    code, lines = words(end(capsys, verb, path, *exporting(tmp_path, verb)), verb)
+    assert (code, lines) == (COULD_NOT_RUN, [f"{path}: nothing of Kafka's here"])
+
+
+@pytest.mark.parametrize("verb", HERE)
+@pytest.mark.parametrize("missing", ["nowhere", "empty"])
+def test_one_missing_path_among_others_is_3_and_the_others_are_read(
+    verb, missing, data, tmp_path, capsys
+):
+    (tmp_path / "empty").mkdir()
+    more = ["--files"] if verb == "recover" else []  # else only what is lost has a row
+    code = cli.main([verb, str(data / f"{TOPIC}-0"), str(tmp_path / missing), *more])
+    captured = capsys.readouterr()
+    assert code == COULD_NOT_RUN
+    assert TOPIC in captured.out
+    assert str(tmp_path / missing) in captured.err
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_a_selection_that_matches_nothing_is_3_in_the_same_words(verb, data, capsys):
+    code, lines = end(capsys, verb, data, "--topic", "nosuch", "--partition", "7")
+    assert code == COULD_NOT_RUN
+    assert lines == ["no partition matches --topic nosuch --partition 7 (18 partitions found)"]
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_a_file_that_cannot_be_read_is_3_and_wins_over_1(verb, data, capsys):
+    """A link to nothing stands for it: root may read whatever has no permissions."""
+    (data / f"{TOPIC}-0" / "partition.metadata").write_text("nonsense")
+    checkpoint = data / "recovery-point-offset-checkpoint"
+    checkpoint.unlink()
+    checkpoint.symlink_to("nowhere")
+    code, lines = end(capsys, verb, data)
+    assert code == COULD_NOT_RUN
+    assert [line for line in lines if line.startswith(str(checkpoint))]
+
+
+@pytest.mark.parametrize("verb", ["retain", "compact", "recover"])
+def test_in_place_under_a_running_broker_is_3(verb, data, capsys):
+    with broker_on(data):
+        code, lines = end(capsys, verb, data, "--in-place")
+    assert code == COULD_NOT_RUN
+    assert lines[0].startswith(f"{data}: a broker is running on this directory")
+
+
+# ------------------------------------------------------------------------- a pipe, and Ctrl-C
+
+
+def started(verb, *words, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "jobs.cli", verb, *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+@pytest.mark.parametrize("verb", HERE)
+def test_a_closed_pipe_is_0(verb, data):
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ("--format", "json")
+    process = started(verb, data / f"{TOPIC}-0", *words, stdout=writing)
+    os.close(writing)
+    _, err = process.communicate()
+    assert process.returncode == CLEAN, err
+    assert b"Traceback" not in err
+
+
+SLOW = """
+import sys, time
+from jobs import cli
+
+def slow(*_):
+    print("begun", flush=True)
+    time.sleep(60)
+
+for module in ("kafka_log.evidence.scan", "kafka_log.directory"):
+    __import__(module)
+    for name in ("entry_of", "list_directory", "find_files"):
+        if hasattr(sys.modules[module], name):
+            setattr(sys.modules[module], name, slow)
+raise SystemExit(cli.main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_ctrl_c_is_130_in_silence(verb, data):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SLOW, verb, str(data)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"begun\n"
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (INTERRUPTED, b"")
+
+
+# --------------------------------------------------------------------------------- the page
+
+
+def test_the_page_has_every_verb_and_every_code():
+    page = (ROOT / "docs" / "exit-codes.md").read_text()
+    assert [verb for verb in cli.VERBS if f"[{verb}](jobs/{verb}.md)" not in page] == []
+    codes = (CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED)
+    assert [code for code in codes if f"\n| {code} |" not in page] == []
+
+
+@pytest.mark.parametrize("verb", cli.VERBS)
+def test_every_page_of_a_verb_leads_there(verb):
+    assert "(../exit-codes.md)" in (ROOT / "docs" / "jobs" / f"{verb}.md").read_text()
