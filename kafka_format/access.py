@@ -269,21 +269,21 @@ class EvidenceFile(io.RawIOBase):
         """As of any raw file, without a second buffer: a batch may be as large as a segment."""
         if size < 0:
             return self.readall()
-        data = self._pread(size)
+        data = self._pread(size, self._position)
         self._position += len(data)
         while len(data) < size and self._position < self.size:  # as in `read_into_at`
-            more = self._pread(size - len(data))
+            more = self._pread(size - len(data), self._position)
             if not more:
                 self._blame_end()
             self._position += len(more)
             data += more
         return data
 
-    def _pread(self, size: int) -> bytes:
+    def _pread(self, size: int, position: int) -> bytes:
         try:
-            return os.pread(self._fd, size, self._position)
+            return os.pread(self._fd, size, position)
         except OSError as error:
-            error.filename = self.path
+            error.filename = self.path  # a descriptor has no name
             raise
 
     def readinto(self, buffer: Any, /) -> int:
@@ -311,7 +311,7 @@ class EvidenceFile(io.RawIOBase):
 
     def read_at(self, position: int, size: int) -> bytes:
         """Up to `size` bytes, without a second copy of them."""
-        data = os.pread(self._fd, size, position)
+        data = self._pread(size, position)
         if not data and size and position < self.size:
             self._blame_end()
         return data

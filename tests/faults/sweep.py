@@ -348,12 +348,13 @@ class Sweep:
 
         A second round finds smaller segments than the first, and puts more of them into one.
         Files that are marked as deleted, and indexes and snapshots without their log, are removed
-        by the next start of a broker.
+        by the next start of a broker. The marker of a clean stop is gone after a run that failed
+        (so that a broker recovers what it left), and a second run does not make one.
         """
         return {
             name: each
             for name, each in files.items()
-            if not name.endswith(".deleted")
+            if not name.endswith((".deleted", ".kafka_cleanshutdown"))
             and not (
                 _is_of_segment(name)
                 and (self.case.verb == "compact" or f"{name.rpartition('.')[0]}.log" not in files)
