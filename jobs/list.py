@@ -53,9 +53,14 @@ def _parser() -> options.Parser:
 
 
 def _list(arguments: argparse.Namespace) -> int:
+    from kafka_log.evidence.lost_segments import with_lost_segments
     from kafka_log.evidence.scan import scan
+    from kafka_log.settings import read_settings
 
     inventory = scan(arguments.paths)
+    settings = read_settings(metadata=inventory.metadata, node_id=inventory.node_id)
+    selection = options.Selection.of(arguments)
+    inventory = with_lost_segments(inventory, settings, includes=selection.includes)
     warn_running(each.path for each in inventory.log_dirs)
     rewriting.tell_links(arguments, inventory)
     rows = _rows(inventory, arguments)

@@ -288,6 +288,7 @@ def find(arguments: argparse.Namespace) -> Found:
     """What is there and meant; what could not be looked at goes to stderr."""
     from kafka_format.errors import FormatError
     from kafka_log.evidence.inventory import Trouble
+    from kafka_log.evidence.lost_segments import with_lost_segments
     from kafka_log.evidence.scan import scan
     from kafka_log.settings import SettingsError, read_settings
     from pipelines.partition_tasks import partition_tasks
@@ -305,11 +306,10 @@ def find(arguments: argparse.Namespace) -> Found:
             config=arguments.config,
             overrides=arguments.set,
         )
+        includes = options.Selection.of(arguments).includes
+        inventory = with_lost_segments(inventory, settings, includes=includes)
         tasks = partition_tasks(
-            inventory,
-            settings,
-            now_ms=options.clock(arguments)(),
-            includes=options.Selection.of(arguments).includes,
+            inventory, settings, now_ms=options.clock(arguments)(), includes=includes
         )
     except SettingsError as error:
         raise options.UsageError(str(error)) from error
