@@ -10,10 +10,11 @@ longest names in one log dir, or for two million leader epochs of one partition.
 """
 
 from kafka_format.access import JAVA_MAX
+from kafka_format.batch_layout import HEADER_SIZE
 from kafka_log.names import FileKind
 
 _ABORTED_TRANSACTION_SIZE = 34
-_MARKER_SIZE = 61 + 17
+_MARKER_SIZE = HEADER_SIZE + 17
 _TRANSACTION_INDEX_MAX = JAVA_MAX // _MARKER_SIZE * _ABORTED_TRANSACTION_SIZE
 _TEXT_MAX = 64 * 1024 * 1024
 

@@ -13,11 +13,22 @@ file: there is a most that may be read, of which a search that is given up tells
 from __future__ import annotations
 
 import io
-import struct
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
+from kafka_format.attributes import CODEC_MASK, UNUSED_BITS
+from kafka_format.batch_layout import (
+    BATCH,
+    CRC_AT,
+    LENGTH_AT,
+    LENGTH_END,
+    MAGIC_AT,
+    MESSAGE_0,
+    MESSAGE_1,
+    MESSAGE_CRC_AT,
+    SMALLEST_LENGTHS,
+)
 from kafka_format.checksum import crc32, crc32c
 from kafka_format.compression import Codec
 from kafka_format.errors import CorruptError, Location
@@ -32,47 +43,14 @@ if TYPE_CHECKING:
     Headers = npt.NDArray[np.void]
 
 _CHUNK = 256 * 1024
-_LENGTH_END = 12
-_MAGIC_AT = 16
-_MODERN = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("partition_leader_epoch", ">i4"),
-        ("magic", "i1"),
-        ("crc", ">u4"),
-        ("attributes", ">u2"),
-        ("last_offset_delta", ">i4"),
-        ("base_timestamp", ">i8"),
-        ("max_timestamp", ">i8"),
-        ("producer_id", ">i8"),
-        ("producer_epoch", ">i2"),
-        ("base_sequence", ">i4"),
-        ("record_count", ">i4"),
-    ]
-)
-_MAGIC_1 = np.dtype(
-    [
-        ("base_offset", ">i8"),
-        ("length", ">i4"),
-        ("crc", ">u4"),
-        ("magic", "i1"),
-        ("attributes", "u1"),
-        ("timestamp", ">i8"),
-        ("key_length", ">i4"),
-    ]
-)
-_MAGIC_0 = np.dtype(
-    [(name, _MAGIC_1[name]) for name in _MAGIC_1.names or () if name != "timestamp"]
-)
-_WIDEST = _MODERN.itemsize
-_SMALLEST = np.array([14, 22, 49])  # bytes behind the length field, by magic
-_CRC = struct.Struct(">I")
-_CRC_AT = (12, 12, 17)
+_BATCH = np.dtype(BATCH.dtype_fields())
+_MESSAGES = np.dtype(MESSAGE_0.dtype_fields()), np.dtype(MESSAGE_1.dtype_fields())
+"""By magic."""
+_WIDEST = _BATCH.itemsize
+_SMALLEST = np.array(SMALLEST_LENGTHS)
+_CRC = BATCH.field("crc").struct
+_CRC_AT = (MESSAGE_CRC_AT, MESSAGE_CRC_AT, CRC_AT)
 """By magic: where the checksum stands; it covers what follows it."""
-_UNUSED = 0xFF80, 0xF0, 0xF8
-"""Attributes that no version of Kafka sets: of magic 2, 1 and 0."""
-_CODEC = 0x07
 _OFFSETS = 2**31
 """So far from its name, a segment's offsets reach."""
 _MOST_READ = 16
@@ -128,15 +106,15 @@ class BatchSearch:
             places = _places(padded, min(_CHUNK, len(data)))
             rows = np.lib.stride_tricks.sliding_window_view(padded, _WIDEST)[places]
             fits = self._fits(rows, self._limit - position - places)
-            lengths = rows[fits, 8:_LENGTH_END].copy().view(">i4")[:, 0].tolist()
+            lengths = rows[fits, LENGTH_AT:LENGTH_END].copy().view(">i4")[:, 0].tolist()
             for place, length in zip(places[fits].tolist(), lengths, strict=True):
-                yield position + place, position + place + _LENGTH_END + length
+                yield position + place, position + place + LENGTH_END + length
 
     def _fits(self, rows: Bytes, left: npt.NDArray[np.int64]) -> Bools:
         """Whether Kafka could have written each of these headers, with so many bytes left."""
-        header = _as(rows, _MODERN)
-        length, offset = header["length"].astype(np.int64), header["base_offset"]
-        fits: Bools = (length >= _SMALLEST[header["magic"]]) & (length <= left - _LENGTH_END)
+        header = _as(rows, _BATCH)
+        length, offset = header["batch_length"].astype(np.int64), header["base_offset"]
+        fits: Bools = (length >= _SMALLEST[header["magic"]]) & (length <= left - LENGTH_END)
         if self._base_offset is not None:
             fits &= (offset >= self._base_offset) & (offset - self._base_offset < _OFFSETS)
         kinds = (_is_message(rows, 0), _is_message(rows, 1), _is_modern(header))
@@ -146,7 +124,7 @@ class BatchSearch:
     def is_sound(self, start: int, end: int) -> bool:
         """Whether the checksum is right; of messages their lengths, too, which cost less."""
         head = _read(self._source, start, min(_WIDEST, end - start))
-        magic = head[_MAGIC_AT] if len(head) > _MAGIC_AT else 0
+        magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
         if magic < 2 and not self._ends_with_its_value(head, magic, start, end):
             return False
         at = _CRC_AT[min(magic, 2)]
@@ -158,7 +136,7 @@ class BatchSearch:
         return len(head) >= at + _CRC.size and _CRC.unpack_from(head, at)[0] == computed
 
     def _ends_with_its_value(self, head: bytes, magic: int, start: int, end: int) -> bool:
-        kind = (_MAGIC_0, _MAGIC_1)[magic]
+        kind = _MESSAGES[magic]
         if len(head) < kind.itemsize:
             return False
         key_length = int(np.frombuffer(head, kind, 1)["key_length"][0])
@@ -176,14 +154,14 @@ def find_batch(
 
 def is_batch(source: BinaryIO, start: int, end: int) -> bool:
     """Whether a batch begins at `start`, ends by `end`, and its checksum is right."""
-    prefix = _read(source, start, min(_MAGIC_AT + 1, max(0, end - start)))
-    if len(prefix) <= _MAGIC_AT or prefix[_MAGIC_AT] >= 0x80:
+    prefix = _read(source, start, min(MAGIC_AT + 1, max(0, end - start)))
+    if len(prefix) <= MAGIC_AT or prefix[MAGIC_AT] >= 0x80:
         return False
-    length = int.from_bytes(prefix[8:_LENGTH_END], "big", signed=True)
-    smallest = int(_SMALLEST[min(prefix[_MAGIC_AT], 2)])
-    if not smallest <= length <= end - start - _LENGTH_END:
+    length = int.from_bytes(prefix[LENGTH_AT:LENGTH_END], "big", signed=True)
+    smallest = int(_SMALLEST[min(prefix[MAGIC_AT], 2)])
+    if not smallest <= length <= end - start - LENGTH_END:
         return False
-    return BatchSearch(source, start, end).is_sound(start, start + _LENGTH_END + length)
+    return BatchSearch(source, start, end).is_sound(start, start + LENGTH_END + length)
 
 
 def _read(source: BinaryIO, position: int, size: int) -> bytes:
@@ -201,9 +179,11 @@ def _places(data: Bytes, count: int) -> npt.NDArray[np.intp]:
     def byte(at: int) -> Bytes:
         return data[at : at + count]
 
-    has_length = (byte(8) | byte(9) | byte(10) | byte(11)) != 0  # zeros are passed over quickly
-    is_positive = (byte(0) | byte(8)) < 0x80  # neither an offset nor a length is negative
-    return np.flatnonzero((byte(_MAGIC_AT) <= 2) & has_length & is_positive)
+    has_length = (
+        byte(LENGTH_AT) | byte(LENGTH_AT + 1) | byte(LENGTH_AT + 2) | byte(LENGTH_AT + 3)
+    ) != 0  # zeros are passed over quickly
+    is_positive = (byte(0) | byte(LENGTH_AT)) < 0x80  # neither an offset nor a length is negative
+    return np.flatnonzero((byte(MAGIC_AT) <= 2) & has_length & is_positive)
 
 
 def _as(rows: Bytes, kind: np.dtype[np.void]) -> Headers:
@@ -217,7 +197,7 @@ def _is_modern(header: Headers) -> Bools:
         header[name].astype(np.int64)
         for name in ("attributes", "last_offset_delta", "record_count")
     )
-    sound: Bools = (attributes & _UNUSED[0] == 0) & (attributes & _CODEC < len(Codec))
+    sound: Bools = (attributes & UNUSED_BITS[2] == 0) & (attributes & CODEC_MASK < len(Codec))
     sound &= (delta >= 0) & (count >= 0) & (count <= delta + 1)  # compaction lowers the count alone
     for name in ("producer_id", "producer_epoch", "base_sequence"):
         sound &= header[name] >= -1
@@ -225,9 +205,12 @@ def _is_modern(header: Headers) -> Bools:
 
 
 def _is_message(rows: Bytes, magic: int) -> Bools:
-    header = _as(rows, (_MAGIC_0, _MAGIC_1)[magic])
-    attributes, key_length = header["attributes"], header["key_length"].astype(np.int64)
-    sound: Bools = (attributes & _UNUSED[2 - magic] == 0) & (attributes & _CODEC < Codec.ZSTD)
-    room = header["length"].astype(np.int64) - _SMALLEST[magic]
+    header = _as(rows, _MESSAGES[magic])
+    attributes, key_length = (
+        header[name].astype(np.int64) for name in ("attributes", "key_length")
+    )
+    sound: Bools = attributes & UNUSED_BITS[magic] == 0
+    sound &= attributes & CODEC_MASK < Codec.ZSTD
+    room = header["size"].astype(np.int64) - _SMALLEST[magic]
     sound &= (key_length >= -1) & (key_length <= room)
     return sound

@@ -9,12 +9,12 @@ changes while it is read, what was read before is given.
 from __future__ import annotations
 
 import io
-import struct
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from kafka_format.access import watching
+from kafka_format.batch_layout import BATCH
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     OnDamage = Callable[["Damage"], None]
 
 _PIECE_ROWS = 64 * 1024
-_OFFSET = struct.Struct(">q")
+_OFFSET = BATCH.reader("base_offset")
 OFFSET_END = 2**63 - 1
 """As the end of a range: there is none."""
 

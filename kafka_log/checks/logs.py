@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from kafka_format.access import access
-from kafka_format.batch import Attributes
+from kafka_format.attributes import CONTROL
 from kafka_format.columnar.records import RecordScan
 from kafka_format.control import decode_control_record
 from kafka_format.errors import CrcMismatchError, FormatError, Location, OverLimitError
@@ -144,7 +144,7 @@ def _too_large(columns: RecordColumns, about: About) -> Iterator[Finding]:
 def _broken_controls(columns: RecordColumns, about: About) -> Iterator[Finding]:
     """Control records that a broker cannot decode; those of an unknown type it passes over."""
     batches = columns.batches
-    is_control = (batches.attributes & Attributes.CONTROL != 0) & (batches.magic >= 2)
+    is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
     if not is_control.any():
         return
     for row in np.flatnonzero(is_control[columns.batch]).tolist():
@@ -209,7 +209,7 @@ class _Places:
 
 def _judged(columns: RecordColumns, judge: Judge, about: About) -> Iterator[Finding]:
     batches = columns.batches
-    is_control = (batches.attributes & Attributes.CONTROL != 0) & (batches.magic >= 2)
+    is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
     positions = batches.position[columns.batch].tolist()
     controls = np.asarray(is_control)[columns.batch].tolist()
     for row, (position, control) in enumerate(zip(positions, controls, strict=True)):

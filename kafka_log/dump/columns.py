@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from kafka_format.access import access
+from kafka_format.attributes import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kafka_format.columnar.headers import BatchColumns, BatchScan, kernel_bytes
 from kafka_format.columnar.records import RecordColumns, RecordScan
 from kafka_format.columnar.window import readonly
@@ -41,8 +42,11 @@ _OUT_BYTES = 1024 * 1024
 _LARGE = 4 * 1024 * 1024
 _THREADS = min(2, os.cpu_count() or 1)
 _INT32_MAX = 2**31 - 1
-_LOG_APPEND_TIME, _CONTROL, _DELETE_HORIZON = 0x08, 0x20, 0x40
-_FLAGS = {"is_transactional": 0x10, "is_control": _CONTROL, "has_delete_horizon": _DELETE_HORIZON}
+_FLAGS = {
+    "is_transactional": TRANSACTIONAL,
+    "is_control": CONTROL,
+    "has_delete_horizon": DELETE_HORIZON,
+}
 _TIMESTAMP_TYPES = (
     TimestampType.CREATE_TIME,
     TimestampType.LOG_APPEND_TIME,
@@ -291,9 +295,9 @@ class _ColumnDump:
             shown &= batches.max_timestamp >= filters.start_time
         if filters.end_time is not None and not self._options.deep:
             attributes = batches.attributes
-            create_time = ~legacy & ((attributes & _LOG_APPEND_TIME) == 0)
+            create_time = ~legacy & ((attributes & LOG_APPEND_TIME) == 0)
             earliest = np.where(create_time, batches.base_timestamp, batches.max_timestamp)
-            unknown = wrapper | (create_time & ((attributes & _DELETE_HORIZON) != 0))
+            unknown = wrapper | (create_time & ((attributes & DELETE_HORIZON) != 0))
             shown &= unknown | (earliest < filters.end_time)
         if filters.producer_ids:
             shown &= ~legacy & np.isin(batches.producer_id, list(filters.producer_ids))
@@ -303,7 +307,7 @@ class _ColumnDump:
 
     def _dump_records(self, records: RecordColumns) -> BatchColumns:
         batches = records.batches
-        by_row = batches.is_legacy | ((batches.attributes & _CONTROL) != 0)
+        by_row = batches.is_legacy | ((batches.attributes & CONTROL) != 0)
         by_row[[damage.batch for damage in records.damage]] = True
         by_row |= batches.size_in_bytes > access().max_decompressed_bytes
         if records.is_continuation and by_row[0]:
@@ -418,7 +422,7 @@ def _batch_column(batches: BatchColumns, name: str) -> Any:
     if name == "compression":
         return batches.codec
     if name == "timestamp_type":
-        return np.where(batches.magic == 0, 2, (attributes & _LOG_APPEND_TIME) != 0)
+        return np.where(batches.magic == 0, 2, (attributes & LOG_APPEND_TIME) != 0)
     if name == "last_sequence":
         return _last_sequence(batches)
     if name in _FLAGS:  # no field of legacy messages
@@ -440,7 +444,7 @@ def _int32(values: Int64s) -> Int64s:
 
 def _record_column(records: RecordColumns, rows: slice, name: str) -> Any:
     if name in ("timestamp_type", "is_log_append_time"):
-        of_batches = (records.batches.attributes & _LOG_APPEND_TIME) != 0
+        of_batches = (records.batches.attributes & LOG_APPEND_TIME) != 0
         return of_batches[records.batch[rows]] if of_batches.any() else False
     return getattr(records, _RECORD_NAMES.get(name, name))[rows]
 

@@ -7,15 +7,15 @@ makes sense, the batch is a finding, and the walk goes on behind it.
 from __future__ import annotations
 
 import dataclasses
-import struct
 import sys
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kafka_format.access import access
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.batch_layout import BATCH, LENGTH_END
 from kafka_format.errors import CorruptError, Location
-from kafka_format.legacy import LegacyBatch
+from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 from kafka_log.dump.output import Output, file_fields, json_line
@@ -40,9 +40,7 @@ _LEAST_RECORD = 7  # bytes
 _PIECE = 1024 * 1024
 _WALKED = 1000
 
-_LENGTH = struct.Struct(">8xi")
-_LENGTH_END = 12
-_SMALLEST = 14
+_LENGTH = BATCH.reader("batch_length")
 _JAVA_MAX = 2**31 - 1
 _TOPIC_DECODERS = {
     "__consumer_offsets": RecordDecoder.OFFSETS,
@@ -142,8 +140,8 @@ def _by_columns(
 def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
     """How long the row writer would take, judged by the first batches."""
     log.seek(0)
-    head = log.read(_LENGTH_END)
-    if len(head) == _LENGTH_END and _LENGTH.unpack(head)[0] > access().max_decompressed_bytes:
+    head = log.read(LENGTH_END)
+    if len(head) == LENGTH_END and _LENGTH.unpack(head)[0] > access().max_decompressed_bytes:
         return 0  # nothing in it is looked at
     seconds, position = 0.0, _SAMPLE
     for batch in LogFile(log, end=size).batches():
@@ -240,9 +238,9 @@ def length_at(log: BinaryIO, end: SegmentEnd, limit: int) -> int | None:
     if end.reason != "corrupt_batch":
         return None
     log.seek(end.position)
-    (length,) = _LENGTH.unpack(log.read(_LENGTH_END))
-    fits = _SMALLEST <= length <= limit - end.position - _LENGTH_END
-    return _LENGTH_END + length if fits else None
+    (length,) = _LENGTH.unpack(log.read(LENGTH_END))
+    fits = SMALLEST_MESSAGE <= length <= limit - end.position - LENGTH_END
+    return LENGTH_END + length if fits else None
 
 
 def _print_end(

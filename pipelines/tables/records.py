@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kafka_format.access import access
+from kafka_format.attributes import CONTROL, TRANSACTIONAL
 from kafka_format.errors import FormatError, Location
 from kafka_log.checks.logs import OUT_OF_PLACE, over_limit, over_limit_error
 from pipelines.arrow import (
-    CONTROL,
-    TRANSACTIONAL,
     RecordRows,
     is_flagged,
     merged,
