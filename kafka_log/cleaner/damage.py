@@ -21,6 +21,7 @@ import numpy as np
 from kafka_format.columnar.headers import BatchScan
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import CrcMismatchError, FormatError, Location, MalformedRecordError
+from kafka_format.file_kinds import SEGMENT_INDEX_KINDS
 from kafka_log.disk.files import opened
 from kafka_log.names import FileKind, FileState, live_base_offsets, segment_file_name
 from kafka_log.resync import BatchSearch
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from kafka_log.segment import LogSegment
 
 _CHUNK = 4 * 1024 * 1024
-_REBUILT = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 class Damage(NamedTuple):
@@ -101,7 +101,7 @@ def leave_out_damage(files: Files, *, keeps_tail: bool = True) -> Iterator[Damag
             found.pop()
         if found:
             _without(files, base, found)
-            for kind in _REBUILT:
+            for kind in SEGMENT_INDEX_KINDS:
                 files.delete_if_exists(str(segment_file_name(base, kind)))
             yield from found
 
