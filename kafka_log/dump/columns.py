@@ -19,6 +19,7 @@ from kafka_format.columnar.records import RecordColumns, RecordScan
 from kafka_format.columnar.window import readonly
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_format.record import TimestampType
+from kafka_log.damage.walk import Gap
 from kafka_log.dump import kernels as k
 from kafka_log.dump.lines import STORED_TIMESTAMP, JsonLines, TextLines
 from kafka_log.dump.rows import BOOLEANS, COMPRESSION_NAMES, RowWriter
@@ -162,25 +163,16 @@ def dump_columns(
     report: Report,
     on_progress: Callable[[int], None] | None,
 ) -> SegmentEnd:
-    from kafka_log.dump.logs import length_at
+    from kafka_log.dump.logs import end_of, report_gap, walk_log
 
-    limit = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
-    dump = _ColumnDump(log, file.path, limit, options, writer, output, report)
-    position = 0
-    while True:
-        scan = dump.scan_from(position)
-        for batches in scan:
-            if on_progress is not None and len(batches):
-                on_progress(int(batches.position[-1]))
-        end = scan.end
-        if end is None:
-            raise AssertionError(f"{file.path}: a scan without an end")
-        skipped = length_at(log, end, limit)
-        if skipped is None:
-            return end
-        if end.error is not None:
-            report.found(end.error)
-        position = end.position + skipped
+    dump = _ColumnDump(log, file.path, options, writer, output, report)
+    walk = walk_log(dump.scan_from, log, file, options)
+    for batches in walk:
+        if isinstance(batches, Gap):
+            report_gap(batches, report)
+        elif on_progress is not None and len(batches):
+            on_progress(int(batches.position[-1]))
+    return end_of(walk)
 
 
 class _Scan:
@@ -204,7 +196,6 @@ class _ColumnDump:
         self,
         log: BinaryIO,
         path: str,
-        limit: int,
         options: DumpOptions,
         writer: RowWriter,
         output: Output,
@@ -214,7 +205,6 @@ class _ColumnDump:
 
         self._log = log
         self._path = path
-        self._limit = limit
         self._options = options
         self._filters = options.filters
         self._writer = writer
@@ -232,8 +222,7 @@ class _ColumnDump:
         self._out = np.empty(_OUT_BYTES, np.uint8)
         self._has_line = False  # the batch that the next piece may continue
 
-    def scan_from(self, position: int) -> _Scan:
-        end = self._limit
+    def scan_from(self, position: int, end: int) -> _Scan:
         if self._options.deep:
             records = RecordScan(
                 self._log, path=self._path, start=position, end=end, threads=_THREADS

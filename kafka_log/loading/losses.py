@@ -28,7 +28,7 @@ from kafka_format.columnar.headers import BatchScan
 from kafka_format.compression import Codec
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch, decode_legacy_header
-from kafka_log.resync import BatchSearch
+from kafka_log.damage.resync import BatchSearch
 
 if TYPE_CHECKING:
     import numpy.typing as npt

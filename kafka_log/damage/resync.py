@@ -1,4 +1,4 @@
-"""Behind damage: where the next batch begins.
+"""The search for the next sound batch after damage.
 
 Nothing in a `.log` marks where a batch begins, so every byte is asked whether a header could stand
 there, the whole header must be one that Kafka writes, and then the checksum decides. What is found
@@ -30,6 +30,7 @@ from kafka_format.batch_layout import (
     SMALLEST_LENGTHS,
 )
 from kafka_format.checksum import crc32, crc32c
+from kafka_format.columnar.headers import BatchColumns
 from kafka_format.compression import Codec
 from kafka_format.errors import CorruptError, Location
 
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+
+    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.log_file import SegmentEnd
 
     Bools = npt.NDArray[np.bool_]
     Bytes = npt.NDArray[np.uint8]
@@ -90,6 +94,27 @@ class BatchSearch:
             if self.is_sound(position, end):
                 return position
         return None
+
+    def resume(self, end: SegmentEnd, last: RecordColumns | BatchColumns | None) -> int | None:
+        """Return where a walk goes on that ended at `end`, after its `last` piece of batches.
+
+        The length of a batch is only as good as its checksum. So if the last batch does not have
+        the right one, its length may have led past sound batches, and the search begins inside it.
+        A right checksum vouches for the length, even if the records cannot be decoded.
+        """
+        if end.reason == "zeroed_tail":
+            return None
+        batches = last if last is None or isinstance(last, BatchColumns) else last.batches
+        if batches is not None and len(batches):
+            position = int(batches.position[-1])
+            if not is_batch(self._source, position, end.position):
+                return self.find(position + 1)
+        return self.find(end.position + 1)
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether bytes were left unsearched; `unread` says which."""
+        return self._given_up_at is not None
 
     def unread(self, path: str) -> CorruptError | None:
         """What to tell of bytes that were not searched, if that was given up."""
