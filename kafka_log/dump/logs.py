@@ -177,14 +177,15 @@ def _dump_rows(
     on_progress: Callable[[int], None] | None,
 ) -> SegmentEnd:
     walk = walk_log(partial(_RowScan, log, file.path), log, file, options)
-    for batch in walk:
-        if isinstance(batch, Gap):
-            report_gap(batch, report)
+    for piece in walk:
+        if isinstance(piece, Gap):
+            report_gap(piece, report)
             continue
-        for part in writer.batch(batch):
-            output.text(part)
-        if on_progress is not None:
-            on_progress(batch.position)
+        for batch in piece:
+            for part in writer.batch(batch):
+                output.text(part)
+            if on_progress is not None:
+                on_progress(batch.position)
     return end_of(walk)
 
 
@@ -209,42 +210,45 @@ def end_of(walk: BatchWalk[P]) -> SegmentEnd:
 
 
 class _RowScan:
-    """Batches in the order of the file, up to one that is none.
+    """Batches in the order of the file, up to one that is none, in pieces.
 
-    Sound batches of magic 2 are cut from large pieces; LogFile is asked about everything else.
+    Sound batches of magic 2 are cut from large reads; LogFile is asked about everything else. A
+    piece is an iterator, to be used up before the next one is asked for.
     """
 
     def __init__(self, log: BinaryIO, path: str, start: int, limit: int) -> None:
         self._log = log
         self._path = path
-        self._start = start
+        self._position = start
         self._limit = limit
         self.end: SegmentEnd | None = None
 
-    def __iter__(self) -> Iterator[AnyBatch]:
-        position = self._start
+    def __iter__(self) -> Iterator[Iterator[AnyBatch]]:
         while self.end is None:
-            for plain in self._plain_from(position):
-                yield plain
-                position = plain.position + len(plain.raw)
-            log = LogFile(self._log, path=self._path, start=position, end=self._limit)
-            for batch in islice(log.batches(), _WALKED):
-                yield batch
-                position = batch.position + len(batch.raw)
-            self.end = log.end
+            yield self._plain()
+            yield self._any()
 
-    def _plain_from(self, position: int) -> Iterator[RecordBatch]:
+    def _plain(self) -> Iterator[RecordBatch]:
+        position = self._position
         self._log.seek(position)
-        piece = memoryview(self._log.read(min(_PIECE, self._limit - position)))
-        at, left = 0, len(piece)
+        data = memoryview(self._log.read(min(_PIECE, self._limit - position)))
+        at, left = 0, len(data)
         while left >= HEADER_SIZE:
-            header = BatchHeader.unpack(piece, at)
+            header = BatchHeader.unpack(data, at)
             size = header.size_in_bytes
             if header.magic != MAGIC or not HEADER_SIZE <= size <= left:
-                return
-            yield RecordBatch(header, self._path, position + at, piece[at : at + size])
+                break
+            yield RecordBatch(header, self._path, position + at, data[at : at + size])
             at += size
             left -= size
+        self._position = position + at
+
+    def _any(self) -> Iterator[AnyBatch]:
+        log = LogFile(self._log, path=self._path, start=self._position, end=self._limit)
+        for batch in islice(log.batches(), _WALKED):
+            yield batch
+            self._position = batch.position + len(batch.raw)
+        self.end = log.end
 
 
 def _print_end(
