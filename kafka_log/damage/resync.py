@@ -1,13 +1,13 @@
 """The search for the next sound batch after damage.
 
-Nothing in a `.log` marks where a batch begins, so every byte is asked whether a header could stand
-there, the whole header must be one that Kafka writes, and then the checksum decides. What is found
-is a batch for certain, by its checksum; that it is one of this log, and not one that somebody
-stored in a value, is not (unless its offset cannot be).
+Nothing in a `.log` marks where a batch begins. So the search tests at every byte whether a header
+that Kafka could have written begins there, and then lets the checksum decide. What it finds is
+certainly a batch. It may be one that a producer stored in a value; only an impossible offset shows
+that it does not belong to this log.
 
-Random bytes hold about one such header in hundreds of megabytes, so a checksum is hardly ever
-computed in vain. Bytes made to look like headers could make each of them cost the rest of the
-file: there is a most that may be read, of which a search that is given up tells.
+Random bytes hold about one such header in hundreds of megabytes, so hardly any checksum is computed
+in vain. Bytes that were made to look like headers could each cost a read of the rest of the file.
+So there is a limit for what a search reads. `unread` reports a search that was given up.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ _WIDEST = _BATCH.itemsize
 _SMALLEST = np.array(SMALLEST_LENGTHS)
 _CRC = BATCH.field("crc").struct
 _CRC_AT = (MESSAGE_CRC_AT, MESSAGE_CRC_AT, CRC_AT)
-"""By magic: where the checksum stands; it covers what follows it."""
+"""Where the checksum stands, by magic; it covers what follows it."""
 _OFFSETS = 2**31
-"""So far from its name, a segment's offsets reach."""
+"""The offsets of a segment are less than this far from the one in its name."""
 _MOST_READ = 16
-"""So many times the bytes looked through may be read to check what looks like a header."""
+"""A search may read this many times the bytes it covers, to check what looks like a header."""
 _LEAST_COST = 4096
-"""A short batch costs a seek and a few calls, too."""
+"""What a check of a short batch counts as, in bytes: it costs a seek and a few calls."""
 
 
 class BatchSearch:
-    """Through the bytes [start, end) of one file, from damage to damage."""
+    """A search for sound batches in the bytes [start, end) of one file."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BatchSearch:
         *,
         base_offset: int | None = None,
     ) -> None:
-        """`base_offset` is the segment's, if it is one: no batch of it has an offset far off."""
+        """`base_offset` is the segment's, if the file is one: it excludes impossible offsets."""
         size = source.seek(0, io.SEEK_END)
         self._source = source
         self._limit = size if end is None else min(end, size)
@@ -83,7 +83,7 @@ class BatchSearch:
         self._given_up_at: int | None = None
 
     def find(self, start: int) -> int | None:
-        """The first position from `start` on at which a batch begins, its checksum right."""
+        """Return the first position from `start` on where a batch with a right checksum begins."""
         if self._given_up_at is not None:
             return None
         for position, end in self._candidates(start):
@@ -117,14 +117,14 @@ class BatchSearch:
         return self._given_up_at is not None
 
     def unread(self, path: str) -> CorruptError | None:
-        """What to tell of bytes that were not searched, if that was given up."""
+        """Return the error for bytes that were not searched, if the search was given up."""
         if self._given_up_at is None:
             return None
         found = f"{self._limit - self._given_up_at} bytes not searched: too many look like headers"
         return CorruptError(Location(path, self._given_up_at), found, "a batch")
 
     def _candidates(self, start: int) -> Iterator[tuple[int, int]]:
-        """Positions at which a header of ours could stand, and where its batch would end."""
+        """Yield where a header could begin, and where its batch would end."""
         for position in range(start, self._limit, _CHUNK):
             data = _read(self._source, position, min(_CHUNK + _WIDEST, self._limit - position))
             padded = np.frombuffer(data + bytes(_WIDEST), np.uint8)
@@ -136,7 +136,7 @@ class BatchSearch:
                 yield position + place, position + place + LENGTH_END + length
 
     def _fits(self, rows: Bytes, left: npt.NDArray[np.int64]) -> Bools:
-        """Whether Kafka could have written each of these headers, with so many bytes left."""
+        """Return which of these headers Kafka could have written, given the bytes left for each."""
         header = _as(rows, _BATCH)
         length, offset = header["batch_length"].astype(np.int64), header["base_offset"]
         fits: Bools = (length >= _SMALLEST[header["magic"]]) & (length <= left - LENGTH_END)
@@ -147,7 +147,7 @@ class BatchSearch:
         return fits
 
     def is_sound(self, start: int, end: int) -> bool:
-        """Whether the checksum is right; of messages their lengths, too, which cost less."""
+        """Return whether the checksum is right; lengths in a legacy message are checked first."""
         head = _read(self._source, start, min(_WIDEST, end - start))
         magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
         if magic < 2 and not self._ends_with_its_value(head, magic, start, end):
@@ -173,12 +173,12 @@ class BatchSearch:
 def find_batch(
     source: BinaryIO, start: int, end: int | None = None, *, base_offset: int | None = None
 ) -> int | None:
-    """The first position from `start` on at which a batch begins and its checksum is right."""
+    """Return the first position from `start` on where a batch with a right checksum begins."""
     return BatchSearch(source, start, end, base_offset=base_offset).find(start)
 
 
 def is_batch(source: BinaryIO, start: int, end: int) -> bool:
-    """Whether a batch begins at `start`, ends by `end`, and its checksum is right."""
+    """Return whether a batch with a right checksum begins at `start` and ends by `end`."""
     prefix = _read(source, start, min(MAGIC_AT + 1, max(0, end - start)))
     if len(prefix) <= MAGIC_AT or prefix[MAGIC_AT] >= 0x80:
         return False
@@ -190,7 +190,7 @@ def is_batch(source: BinaryIO, start: int, end: int) -> bool:
 
 
 def _read(source: BinaryIO, position: int, size: int) -> bytes:
-    """Fewer bytes only at the end of the file: one that is not buffered gives what it likes."""
+    """Read `size` bytes, fewer only at the end of the file; an unbuffered read may return less."""
     source.seek(position)
     data = source.read(size)
     while len(data) < size and (more := source.read(size - len(data))):
@@ -199,20 +199,20 @@ def _read(source: BinaryIO, position: int, size: int) -> bytes:
 
 
 def _places(data: Bytes, count: int) -> npt.NDArray[np.intp]:
-    """Of the first `count` bytes: those at which a header could begin, by its cheapest fields."""
+    """Return where in the first `count` bytes a header could begin, by its cheapest fields."""
 
     def byte(at: int) -> Bytes:
         return data[at : at + count]
 
     has_length = (
         byte(LENGTH_AT) | byte(LENGTH_AT + 1) | byte(LENGTH_AT + 2) | byte(LENGTH_AT + 3)
-    ) != 0  # zeros are passed over quickly
+    ) != 0  # skips zeros quickly
     is_positive = (byte(0) | byte(LENGTH_AT)) < 0x80  # neither an offset nor a length is negative
     return np.flatnonzero((byte(MAGIC_AT) <= 2) & has_length & is_positive)
 
 
 def _as(rows: Bytes, kind: np.dtype[np.void]) -> Headers:
-    """The first bytes of each row, by name."""
+    """View the first bytes of each row as the fields of a header."""
     headers: Headers = np.ascontiguousarray(rows[:, : kind.itemsize]).view(kind)[:, 0]
     return headers
 
@@ -223,7 +223,7 @@ def _is_modern(header: Headers) -> Bools:
         for name in ("attributes", "last_offset_delta", "record_count")
     )
     sound: Bools = (attributes & UNUSED_BITS[2] == 0) & (attributes & CODEC_MASK < len(Codec))
-    sound &= (delta >= 0) & (count >= 0) & (count <= delta + 1)  # compaction lowers the count alone
+    sound &= (delta >= 0) & (count >= 0) & (count <= delta + 1)  # compaction only lowers the count
     for name in ("producer_id", "producer_epoch", "base_sequence"):
         sound &= header[name] >= -1
     return sound
