@@ -15,15 +15,28 @@ the sequences survive compaction, `recordCount` does not: never derive one from 
 Mirrors org.apache.kafka.common.record.DefaultRecordBatch and MemoryRecordsBuilder.
 """
 
-import enum
-import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple, Self
 
+from kafka_format.attributes import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+)
+from kafka_format.batch_layout import (
+    ATTRIBUTES_AT,
+    BATCH,
+    CRC_AT,
+    LENGTH_END,
+    MAGIC_AT,
+    RECORD_COUNT_AT,
+)
 from kafka_format.checksum import crc32c
-from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress, decompress
+from kafka_format.compression import Codec, codec_of, compress, decompress
 from kafka_format.errors import (
     MEMORY,
     CorruptError,
@@ -53,42 +66,9 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_PARTITION_LEADER_EPOCH = -1
 
-_HEADER = struct.Struct(
-    ">q"  # base_offset
-    "i"  # batch_length: bytes after this field
-    "i"  # partition_leader_epoch: outside the checksum; -1 none
-    "b"  # magic
-    "I"  # crc: CRC-32C of all that follows
-    "h"  # attributes: the low byte only
-    "i"  # last_offset_delta: kept by compaction
-    "q"  # base_timestamp: of the first record, or the delete horizon
-    "q"  # max_timestamp
-    "q"  # producer_id: -1 none
-    "h"  # producer_epoch
-    "i"  # base_sequence: -1 none
-    "i"  # record_count
-)
+_HEADER = BATCH.struct
+_CRC = BATCH.field("crc").struct
 HEADER_SIZE = _HEADER.size  # 61
-LENGTH_END = 12  # batch_length counts from here
-_CRC_POSITION = 17
-_ATTRIBUTES_POSITION = 21  # the checksum covers the bytes from here
-
-
-# Plain numbers beside the flags of the same names: the header's properties are asked for every
-# batch, and an operation on an IntFlag takes ten times as long as one on an int.
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
-_DELETE_HORIZON = 0x40
-
-
-class Attributes(enum.IntFlag):
-    """Bits of `attributes` above the three of the codec."""
-
-    LOG_APPEND_TIME = _LOG_APPEND_TIME
-    TRANSACTIONAL = _TRANSACTIONAL
-    CONTROL = _CONTROL
-    DELETE_HORIZON = _DELETE_HORIZON
 
 
 class BatchHeader(NamedTuple):
@@ -131,26 +111,26 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
-        if self.attributes & _LOG_APPEND_TIME:
+        if self.attributes & LOG_APPEND_TIME:
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME
 
     @property
     def log_append_time(self) -> int | None:
         """The timestamp of every record, if the broker gave it."""
-        return self.max_timestamp if self.attributes & _LOG_APPEND_TIME else None
+        return self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
 
     @property
     def is_transactional(self) -> bool:
-        return bool(self.attributes & _TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
-        return bool(self.attributes & _CONTROL)
+        return bool(self.attributes & CONTROL)
 
     @property
     def has_delete_horizon(self) -> bool:
-        return bool(self.attributes & _DELETE_HORIZON)
+        return bool(self.attributes & DELETE_HORIZON)
 
     @property
     def delete_horizon_ms(self) -> int | None:
@@ -206,7 +186,7 @@ class RecordBatch:
 
     @property
     def computed_crc(self) -> int:
-        return crc32c(self.raw[_ATTRIBUTES_POSITION:])
+        return crc32c(self.raw[ATTRIBUTES_AT:])
 
     @property
     def is_valid(self) -> bool:
@@ -216,7 +196,7 @@ class RecordBatch:
         computed = self.computed_crc
         if computed != self.header.crc:
             raise CrcMismatchError(
-                self._location_of(_CRC_POSITION),
+                self._location_of(CRC_AT),
                 f"stored crc {self.header.crc:#010x}",
                 f"computed crc {computed:#010x}",
             )
@@ -226,7 +206,7 @@ class RecordBatch:
         if not self.header.attributes & CODEC_MASK:
             return bytes(self.raw[HEADER_SIZE:])
         codec = codec_of(
-            self.header.attributes, path=self.path, position=self.position + _ATTRIBUTES_POSITION
+            self.header.attributes, path=self.path, position=self.position + ATTRIBUTES_AT
         )
         try:
             return decompress(codec, self.payload, magic=self.header.magic, limit=limit)
@@ -275,7 +255,9 @@ class RecordBatch:
         if count == 0:
             return b""
         if count < 0:
-            raise CorruptError(self._location_of(57), f"{count} records", "0 records or more")
+            raise CorruptError(
+                self._location_of(RECORD_COUNT_AT), f"{count} records", "0 records or more"
+            )
         return self.decompressed_payload(limit=limit)
 
     def _slices(self, payload: bytes, log_append_time: int | None) -> Iterator[list[Record]]:
@@ -332,7 +314,9 @@ def decode_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> Re
     size = LENGTH_END + header.batch_length
     if header.magic < MAGIC:
         raise CorruptError(
-            Location(path, position + 16), f"magic {header.magic}", f"a batch of magic {MAGIC}"
+            Location(path, position + MAGIC_AT),
+            f"magic {header.magic}",
+            f"a batch of magic {MAGIC}",
         )
     if size < HEADER_SIZE:
         raise CorruptError(
@@ -361,7 +345,7 @@ def assemble(header: BatchHeader, payload: Buffer) -> bytes:
     length = HEADER_SIZE - LENGTH_END + len(payload)
     out = bytearray(header._replace(batch_length=length, crc=0).pack())
     out += payload
-    struct.pack_into(">I", out, _CRC_POSITION, crc32c(memoryview(out)[_ATTRIBUTES_POSITION:]))
+    _CRC.pack_into(out, CRC_AT, crc32c(memoryview(out)[ATTRIBUTES_AT:]))
     return bytes(out)
 
 
@@ -428,7 +412,7 @@ def encode_empty_batch(header: BatchHeader) -> bytes:
     Offsets, producer, leader epoch, timestamp type, maximum timestamp and the transactional and
     control bits stay; codec and delete horizon go, and the base timestamp becomes -1.
     """
-    kept = _LOG_APPEND_TIME | _TRANSACTIONAL | _CONTROL
+    kept = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
     return assemble(
         header._replace(
             attributes=header.attributes & kept, base_timestamp=NO_TIMESTAMP, record_count=0
@@ -450,13 +434,13 @@ def attributes_of(
         raise ValueError("a batch of magic 2 has CreateTime or LogAppendTime")
     attributes = int(codec)
     if timestamp_type is TimestampType.LOG_APPEND_TIME:
-        attributes |= _LOG_APPEND_TIME
+        attributes |= LOG_APPEND_TIME
     if is_transactional:
-        attributes |= _TRANSACTIONAL
+        attributes |= TRANSACTIONAL
     if is_control:
-        attributes |= _CONTROL
+        attributes |= CONTROL
     if has_delete_horizon:
-        attributes |= _DELETE_HORIZON
+        attributes |= DELETE_HORIZON
     return attributes
 
 

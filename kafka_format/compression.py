@@ -19,6 +19,7 @@ from enum import IntEnum
 from itertools import chain
 
 from kafka_format.access import access
+from kafka_format.attributes import CODEC_MASK as CODEC_MASK  # noqa: PLC0414  # others import it
 from kafka_format.codecs.gzip_stream import compress_gzip, iter_gzip
 from kafka_format.codecs.lz4_frame import compress_lz4, iter_lz4
 from kafka_format.codecs.refusal import TooLargeError
@@ -41,7 +42,6 @@ class Codec(IntEnum):
         return self.name.lower()
 
 
-CODEC_MASK = 0x07
 _LARGEST_CODEC = max(Codec)
 
 

@@ -20,15 +20,24 @@ two ways: inner messages of a magic above 1 are damage, and an entry's size must
 fixed fields.
 """
 
-import struct
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from kafka_format.attributes import CODEC_MASK, LOG_APPEND_TIME
 from kafka_format.batch import located_in_payload
+from kafka_format.batch_layout import (
+    KEY_LENGTH_AT,
+    LENGTH_END,
+    MAGIC_AT,
+    MESSAGE_1,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_CRC_AT,
+    SMALLEST_LENGTHS,
+)
 from kafka_format.checksum import crc32
-from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress, decompress
+from kafka_format.compression import Codec, codec_of, compress, decompress
 from kafka_format.errors import (
     MEMORY,
     CorruptError,
@@ -51,22 +60,12 @@ from kafka_format.record import (
     wrap_int64,
 )
 
-_ENTRY = struct.Struct(
-    ">q"  # offset: of the last record in here
-    "i"  # size: bytes after this field
-)
-_MESSAGE = struct.Struct(
-    ">I"  # crc: CRC-32 of all that follows
-    "b"  # magic
-    "b"  # attributes
-)
-_TIMESTAMP = struct.Struct(">q")
-_LENGTH = struct.Struct(">i")
-_LENGTH_END = _ENTRY.size  # 12: size counts from here
-_MAGIC_POSITION = _LENGTH_END + 4  # the checksum covers the bytes from here
-_ATTRIBUTES_POSITION = _MAGIC_POSITION + 1
-_LOG_APPEND_TIME = 0x08
-SMALLEST_MESSAGE = 14  # magic 0 with null key and null value; magic 1 has 22
+_ENTRY = MESSAGE_1.reader("offset", "size")
+_MESSAGE = MESSAGE_1.reader("crc", "magic", "attributes")
+_STORED_TIMESTAMP = MESSAGE_1.reader("timestamp")
+_TIMESTAMP = MESSAGE_1.field("timestamp").struct
+_LENGTH = MESSAGE_1.field("key_length").struct
+SMALLEST_MESSAGE = SMALLEST_LENGTHS[0]  # of magic 0, which any message must have room for
 
 
 class LegacyHeader(NamedTuple):
@@ -81,11 +80,11 @@ class LegacyHeader(NamedTuple):
 
     @property
     def size_of_fixed_part(self) -> int:
-        return _LENGTH_END + _MESSAGE.size + (_TIMESTAMP.size if self.magic else 0)
+        return KEY_LENGTH_AT[1 if self.magic else 0]
 
     @property
     def size_in_bytes(self) -> int:
-        return _LENGTH_END + self.size
+        return LENGTH_END + self.size
 
     @property
     def codec_id(self) -> int:
@@ -117,7 +116,7 @@ def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
     """Of a message of its own: inside a wrapper, the wrapper's counts."""
     if magic == 0:
         return TimestampType.NO_TIMESTAMP_TYPE
-    if attributes & _LOG_APPEND_TIME:
+    if attributes & LOG_APPEND_TIME:
         return TimestampType.LOG_APPEND_TIME
     return TimestampType.CREATE_TIME
 
@@ -158,7 +157,7 @@ class LegacyBatch:
 
     @property
     def computed_crc(self) -> int:
-        return crc32(self.raw[_MAGIC_POSITION:])
+        return crc32(self.raw[MAGIC_AT:])
 
     @property
     def is_valid(self) -> bool:
@@ -168,7 +167,7 @@ class LegacyBatch:
         computed = self.computed_crc
         if computed != self.header.crc:
             raise CrcMismatchError(
-                Location(self.path, self.position + _LENGTH_END),
+                Location(self.path, self.position + MESSAGE_CRC_AT),
                 f"stored crc {self.header.crc:#010x}",
                 f"computed crc {computed:#010x}",
             )
@@ -228,7 +227,7 @@ class LegacyBatch:
         position = 0
         for message in _iter_inner(plain):
             end = position + message.header.size_in_bytes
-            yield crc32(memoryview(plain)[position + _MAGIC_POSITION : end])
+            yield crc32(memoryview(plain)[position + MAGIC_AT : end])
             position = end
 
     def _plain(self, limit: int | None) -> tuple[bytes, int]:
@@ -308,25 +307,25 @@ def decode_legacy_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY
 def decode_legacy_header(buffer: Buffer, start: int = 0) -> LegacyHeader:
     """The fixed fields of the entry at `start`, which must be there as a whole."""
     left = len(buffer) - start
-    if left < _LENGTH_END:
+    if left < LENGTH_END:
         raise TruncatedError(Location(MEMORY, start), f"{left} bytes", "12 or more")
     offset, size = _ENTRY.unpack_from(buffer, start)
     if size < SMALLEST_MESSAGE:
         raise CorruptError(
             Location(MEMORY, start), f"message of {size} bytes", f"at least {SMALLEST_MESSAGE}"
         )
-    if size > left - _LENGTH_END:
+    if size > left - LENGTH_END:
         raise TruncatedError(
-            Location(MEMORY, start), f"{left} bytes", f"a message of {_LENGTH_END + size}"
+            Location(MEMORY, start), f"{left} bytes", f"a message of {LENGTH_END + size}"
         )
-    crc, magic, attributes = _MESSAGE.unpack_from(buffer, start + _LENGTH_END)
+    crc, magic, attributes = _MESSAGE.unpack_from(buffer, start)
     if magic not in {0, 1}:
         raise UnsupportedError(
-            Location(MEMORY, start + _MAGIC_POSITION), f"magic {magic}", "a message of magic 0 or 1"
+            Location(MEMORY, start + MAGIC_AT), f"magic {magic}", "a message of magic 0 or 1"
         )
     timestamp = NO_TIMESTAMP
     if magic == 1:  # the smallest message has room for it
-        (timestamp,) = _TIMESTAMP.unpack_from(buffer, start + _LENGTH_END + _MESSAGE.size)
+        (timestamp,) = _STORED_TIMESTAMP.unpack_from(buffer, start)
     return LegacyHeader(offset, size, crc, magic, attributes, timestamp)
 
 
@@ -356,14 +355,14 @@ def _read_nullable(buffer: Buffer, start: int, end: int, name: str) -> tuple[byt
 
 def _iter_inner(buffer: bytes) -> Iterator[LegacyMessage]:
     position = 0
-    while len(buffer) - position >= _LENGTH_END:
+    while len(buffer) - position >= LENGTH_END:
         size = _ENTRY.unpack_from(buffer, position)[1]
-        if size > len(buffer) - position - _LENGTH_END:
+        if size > len(buffer) - position - LENGTH_END:
             break
         header = decode_legacy_header(buffer, position)
         if header.codec_id:
             raise MalformedRecordError(
-                Location(MEMORY, position + _ATTRIBUTES_POSITION),
+                Location(MEMORY, position + MESSAGE_ATTRIBUTES_AT),
                 f"message with codec {header.codec_id} inside a wrapper",
                 "no compression inside compression",
             )
@@ -405,7 +404,7 @@ def encode_legacy_batch(
     if any(record.headers for record in placed):
         raise ValueError(f"magic {magic} has no headers")
     is_append_time = magic == 1 and timestamp_type is TimestampType.LOG_APPEND_TIME
-    attributes = _LOG_APPEND_TIME if is_append_time else 0
+    attributes = LOG_APPEND_TIME if is_append_time else 0
     first = base_offset if magic == 1 and codec is not Codec.NONE else 0
     messages = b"".join(
         _encode(

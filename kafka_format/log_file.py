@@ -12,22 +12,15 @@ too small for a header of magic 2, Kafka reads on into the next batch; here that
 """
 
 import io
-import struct
 from collections.abc import Iterator
 from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.batch_layout import LENGTH_END, PREFIX
 from kafka_format.errors import MEMORY, CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
 from kafka_format.primitives import Buffer
 
-_PREFIX = struct.Struct(
-    ">q"  # base offset, or the offset of a legacy message
-    "i"  # bytes after this field
-    "i"  # leader epoch, or the checksum of a legacy message
-    "b"  # magic, in every format
-)
-_LENGTH_END = 12
 _CHUNK = 1024 * 1024
 _ZEROS = bytes(_CHUNK)
 _MOST_AT_ONCE = 64 * 1024 * 1024
@@ -90,16 +83,16 @@ class LogFile:
         left = self.limit - position
         if left <= 0:
             return None
-        prefix = self._source.read(position, _PREFIX.size)
-        if left <= _PREFIX.size or len(prefix) < _PREFIX.size:
+        prefix = self._source.read(position, PREFIX.size)
+        if left <= PREFIX.size or len(prefix) < PREFIX.size:
             raise self._truncated(position, "a batch header")
-        _, length, _, magic = _PREFIX.unpack(prefix)
-        smallest = HEADER_SIZE - _LENGTH_END if magic >= MAGIC else SMALLEST_MESSAGE
+        _, length, _, magic = PREFIX.unpack(prefix)
+        smallest = HEADER_SIZE - LENGTH_END if magic >= MAGIC else SMALLEST_MESSAGE
         if length < smallest:
             raise CorruptError(
                 Location(self.path, position), f"batch length {length}", f"{smallest} or more"
             )
-        size = _LENGTH_END + length
+        size = LENGTH_END + length
         if size > left:
             raise self._truncated(position, f"a batch of {size}")
         raw = self._source.read(position, size)
@@ -121,7 +114,7 @@ class LogFile:
         return SegmentEnd(position, "corrupt_batch", error)
 
     def _is_zero_from(self, position: int) -> bool:
-        size = _PREFIX.size  # a little at first: a log may have many places where one has to look
+        size = PREFIX.size  # a little at first: a log may have many places where one has to look
         while position < self.limit:
             chunk = bytes(self._source.read(position, min(size, self.limit - position)))
             if not chunk or not _ZEROS.startswith(chunk):  # ten times as fast as to count them

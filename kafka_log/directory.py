@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kafka_format.access import access, kind_of
+from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_log.names import (
     DirectoryKind,
     DirectoryName,
@@ -29,14 +30,7 @@ from kafka_log.names import (
 _KIND_ORDER = {
     kind: place
     for place, kind in enumerate(
-        (
-            FileKind.LOG,
-            FileKind.OFFSET_INDEX,
-            FileKind.TIME_INDEX,
-            FileKind.TRANSACTION_INDEX,
-            FileKind.PRODUCER_SNAPSHOT,
-            FileKind.METADATA_SNAPSHOT,
-        )
+        (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT, FileKind.METADATA_SNAPSHOT)
     )
 }
 _STATE_ORDER = {state: place for place, state in enumerate(FileState)}

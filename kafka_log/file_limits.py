@@ -10,10 +10,17 @@ longest names in one log dir, or for two million leader epochs of one partition.
 """
 
 from kafka_format.access import JAVA_MAX
+from kafka_format.batch_layout import HEADER_SIZE
+from kafka_format.file_kinds import (
+    BATCH_FILE_KINDS,
+    OFFSET_INDEX_KINDS,
+    TIME_INDEX_KINDS,
+    TRANSACTION_INDEX_KINDS,
+)
 from kafka_log.names import FileKind
 
 _ABORTED_TRANSACTION_SIZE = 34
-_MARKER_SIZE = 61 + 17
+_MARKER_SIZE = HEADER_SIZE + 17
 _TRANSACTION_INDEX_MAX = JAVA_MAX // _MARKER_SIZE * _ABORTED_TRANSACTION_SIZE
 _TEXT_MAX = 64 * 1024 * 1024
 
@@ -21,20 +28,15 @@ _LIMITS = {
     **dict.fromkeys(FileKind, _TEXT_MAX),
     **dict.fromkeys(
         (
-            FileKind.LOG,
-            FileKind.METADATA_SNAPSHOT,
-            FileKind.BOOTSTRAP_CHECKPOINT,
-            FileKind.OFFSET_INDEX,
-            FileKind.REMOTE_OFFSET_INDEX,
-            FileKind.TIME_INDEX,
-            FileKind.REMOTE_TIME_INDEX,
+            *BATCH_FILE_KINDS,
+            *OFFSET_INDEX_KINDS,
+            *TIME_INDEX_KINDS,
             FileKind.PRODUCER_SNAPSHOT,
             FileKind.UNKNOWN,
         ),
         JAVA_MAX,
     ),
-    FileKind.TRANSACTION_INDEX: _TRANSACTION_INDEX_MAX,
-    FileKind.REMOTE_TRANSACTION_INDEX: _TRANSACTION_INDEX_MAX,
+    **dict.fromkeys(TRANSACTION_INDEX_KINDS, _TRANSACTION_INDEX_MAX),
 }
 
 

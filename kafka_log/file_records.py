@@ -9,16 +9,26 @@ CorruptError. A preallocated file is longer than its size until it is trimmed.
 from __future__ import annotations
 
 import contextlib
-import struct
 import sys
 from collections import deque
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
+from kafka_format import batch_layout
+from kafka_format.attributes import CODEC_MASK
 from kafka_format.batch import RecordBatch
+from kafka_format.batch_layout import (
+    BATCH,
+    HEADER_SIZE,
+    MESSAGE_1,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_TIMESTAMP_END,
+    PREFIX,
+)
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import MEMORY, CorruptError, FormatError, Location, TruncatedError
+from kafka_format.legacy import SMALLEST_MESSAGE
 from kafka_format.log_file import LogFile
 from kafka_format.record import TimestampType, iter_record_slices, wrap_int64
 from kafka_log.errors import IllegalArgumentError, LogError
@@ -26,44 +36,24 @@ from kafka_log.errors import IllegalArgumentError, LogError
 if TYPE_CHECKING:
     import io
     from collections.abc import Iterator
+    from struct import Struct
 
     from kafka_format.primitives import Buffer
     from kafka_log.disk.files import File, Files
 
 INT32_MAX = 2**31 - 1
-LOG_OVERHEAD = 12
-UP_TO_MAGIC = 17
-SMALLEST_MESSAGE = 14
-HEADER_SIZE = 61
+LOG_OVERHEAD = batch_layout.LENGTH_END
+UP_TO_MAGIC = batch_layout.UP_TO_MAGIC
 _READ_BYTES = 4096
 _NO_EPOCH = -1
 # Loading numba takes as long as decoding so many bytes of records without it.
 _LARGE_ENOUGH_TO_LOAD = 256 * 1024
 
-_PREFIX = struct.Struct(
-    ">q"  # base offset, or the offset of a legacy message
-    "i"  # bytes after this field
-    "i"  # partition leader epoch, or the checksum of a legacy message
-    "b"  # magic, in every format
-)
-_MEMORY_PREFIX = struct.Struct(">qi4xb")  # the same without the third
-_BATCH = struct.Struct(
-    ">q"  # base offset, or the offset of a legacy message
-    "i"  # bytes after this field
-    "4x"
-    "b"  # magic
-    "6x"
-    "i"  # last offset delta
-    "8x"
-    "q"  # max timestamp
-)
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
-_LAST_OFFSET_DELTA = 23
-_MAX_TIMESTAMP = 35
-_LEGACY_TIMESTAMP = 18
-_LEGACY_ATTRIBUTES = 17
-_CODEC_MASK = 7
+_MEMORY_PREFIX = BATCH.reader("base_offset", "batch_length", "magic")
+_OFFSETS_AND_TIMESTAMP = BATCH.reader("base_offset", "last_offset_delta", "max_timestamp")
+_LAST_OFFSET_DELTA = BATCH.reader("last_offset_delta")
+_MAX_TIMESTAMP = BATCH.reader("max_timestamp")
+_MESSAGE_TIMESTAMP = MESSAGE_1.reader("timestamp")
 
 
 class LogOffsetPosition(NamedTuple):
@@ -102,7 +92,7 @@ class FileBatch:
         self.offset: int
         self.leader_epoch_or_crc: int
         self.magic: int
-        self.offset, size, self.leader_epoch_or_crc, self.magic = _PREFIX.unpack_from(header)
+        self.offset, size, self.leader_epoch_or_crc, self.magic = PREFIX.unpack_from(header)
         self.size_in_bytes = LOG_OVERHEAD + size
 
     def __repr__(self) -> str:
@@ -112,7 +102,7 @@ class FileBatch:
     @property
     def base_offset(self) -> int:
         """Of a compressed legacy message only its records tell."""
-        if self.magic >= 2 or not self._bytes(HEADER_SIZE)[_LEGACY_ATTRIBUTES] & _CODEC_MASK:
+        if self.magic >= 2 or not self._bytes(HEADER_SIZE)[MESSAGE_ATTRIBUTES_AT] & CODEC_MASK:
             return self.offset
         end = self.position + self.size_in_bytes
         reader = cast("BinaryIO", self._records.reader())
@@ -126,7 +116,7 @@ class FileBatch:
         """Of a batch: the base and the delta, which compaction keeps."""
         if self.magic < 2:
             return self.offset
-        return wrap_int64(self.offset + self._int32(_LAST_OFFSET_DELTA))
+        return wrap_int64(self.offset + self._field(_LAST_OFFSET_DELTA))
 
     @property
     def next_offset(self) -> int:
@@ -135,23 +125,19 @@ class FileBatch:
     @property
     def max_timestamp(self) -> int:
         if self.magic >= 2:
-            return self._int64(_MAX_TIMESTAMP)
+            return self._field(_MAX_TIMESTAMP)
         if self.magic < 0:  # a walk alone does not look at it
             where = Location(self._records.path, self.position)
             raise IllegalArgumentError(f"{where}: found magic {self.magic}, expected 0 or more")
-        return -1 if self.magic == 0 else self._int64(_LEGACY_TIMESTAMP)
+        return -1 if self.magic == 0 else self._field(_MESSAGE_TIMESTAMP)
 
     @property
     def partition_leader_epoch(self) -> int:
         return self.leader_epoch_or_crc if self.magic >= 2 else _NO_EPOCH
 
-    def _int32(self, at: int) -> int:
-        value: int = _INT32.unpack_from(self._bytes(HEADER_SIZE), at)[0]
-        return value
-
-    def _int64(self, at: int) -> int:
-        size = HEADER_SIZE if self.magic >= 2 else at + 8
-        value: int = _INT64.unpack_from(self._bytes(size), at)[0]
+    def _field(self, reader: Struct) -> int:
+        size = HEADER_SIZE if self.magic >= 2 else reader.size
+        value: int = reader.unpack_from(self._bytes(size))[0]
         return value
 
     def _bytes(self, size: int) -> bytes:
@@ -433,10 +419,10 @@ def iter_memory_batches(records: bytes | bytearray | memoryview) -> Iterator[tup
         if size > end - position:
             return
         if magic == 2 and size >= HEADER_SIZE:
-            offset, _, _, delta, timestamp = _BATCH.unpack_from(records, position)
+            offset, delta, timestamp = _OFFSETS_AND_TIMESTAMP.unpack_from(records, position)
             yield size, wrap_int64(offset + delta), timestamp
-        elif magic == 1 and size >= _LEGACY_TIMESTAMP + 8:
-            yield size, offset, _INT64.unpack_from(records, position + _LEGACY_TIMESTAMP)[0]
+        elif magic == 1 and size >= MESSAGE_TIMESTAMP_END:
+            yield size, offset, _MESSAGE_TIMESTAMP.unpack_from(records, position)[0]
         else:
             yield size, offset, -1
         position += size

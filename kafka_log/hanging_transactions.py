@@ -18,6 +18,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from kafka_format.attributes import CONTROL
 from kafka_format.coordinator_records import CoordinatorTopic, decode_coordinator_record
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
@@ -145,7 +146,7 @@ def _records(files: Files) -> Iterator[Record]:
     for name in sorted(logs, key=lambda name: name.offset or 0):
         with opened(files, str(name)) as file:
             for batch in LogFile(cast("BinaryIO", file.reader()), path=file.path).batches():
-                if batch.magic > 1 and batch.header.attributes & 0x20:
+                if batch.magic > 1 and batch.header.attributes & CONTROL:
                     continue
                 try:
                     batch.ensure_valid()

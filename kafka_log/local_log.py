@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_log.errors import LogError, OffsetOutOfRangeError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
 from kafka_log.indexes.index_files import OffsetPosition
-from kafka_log.names import FileKind, FileState, segment_file_name
+from kafka_log.names import FileState, segment_file_name
 from kafka_log.segment import LogSegment
 from kafka_log.segment_files import delete_segment_files
 
@@ -32,12 +33,6 @@ if TYPE_CHECKING:
     from kafka_log.segments import LogSegments
 
 _DELETED = FileState.DELETED.value
-_SEGMENT_FILES = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TRANSACTION_INDEX,
-)
 
 
 class LocalLog:
@@ -171,7 +166,7 @@ class LocalLog:
                 f" {active.base_offset}, where the active one begins"
             )
         else:
-            for kind in _SEGMENT_FILES:
+            for kind in SEGMENT_KINDS:
                 self.files.delete_if_exists(str(segment_file_name(base_offset, kind)))
             active.on_become_inactive_segment()
             segment = self._open_segment(base_offset)

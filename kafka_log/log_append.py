@@ -14,11 +14,11 @@ Mirrors UnifiedLog.append.
 
 from __future__ import annotations
 
-import struct
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader, RecordBatch
+from kafka_format.batch_layout import BATCH, LENGTH_END, MAGIC_AT, PREFIX
 from kafka_format.errors import MEMORY
 from kafka_log.appends.info import (
     UNKNOWN_OFFSET,
@@ -44,15 +44,8 @@ if TYPE_CHECKING:
     from kafka_log.producers.entry import VerificationGuard
 
 _INT32_MAX = 2**31 - 1
-_LOG_OVERHEAD = 12
-_PREFIX = struct.Struct(
-    ">q"  # base_offset
-    "i"  # batch_length
-    "i"  # partition_leader_epoch, of magic 2
-    "b"  # magic
-)
-_PRODUCER_ID_POSITION = 43
-_PRODUCER_ID = struct.Struct(">q")
+_LENGTH = BATCH.reader("batch_length")
+_PRODUCER_ID = BATCH.reader("producer_id")
 
 
 class Append(NamedTuple):
@@ -133,7 +126,7 @@ def _assign_epochs(log: PartitionLog, records: Buffer) -> None:
     cache = log.leader_epoch_cache
     last_epoch, last_base = None, -1
     for position, _ in _iter_positions(records):
-        base_offset, _, epoch, magic = _PREFIX.unpack_from(records, position)
+        base_offset, _, epoch, magic = PREFIX.unpack_from(records, position)
         if magic < 2:
             # Without epochs followers cannot tell where their logs part: they go by the high
             # watermark again.
@@ -200,7 +193,7 @@ def _iter_positions(records: Buffer) -> Iterator[tuple[int, int]]:
     """Position and size of each batch; that all are whole was checked before."""
     position, end = 0, len(records)
     while position < end:
-        size = _LOG_OVERHEAD + _PREFIX.unpack_from(records, position)[1]
+        size = LENGTH_END + _LENGTH.unpack_from(records, position)[0]
         yield position, size
         position += size
 
@@ -209,9 +202,9 @@ def _iter_producer_batches(records: Buffer, positions: dict[int, int]) -> Iterat
     """Batches that have a producer; `positions` is told where each base offset lies."""
     view = memoryview(records)
     for position, size in _iter_positions(records):
-        if view[position + 16] < 2 or size < HEADER_SIZE:
+        if view[position + MAGIC_AT] < 2 or size < HEADER_SIZE:
             continue
-        if _PRODUCER_ID.unpack_from(view, position + _PRODUCER_ID_POSITION)[0] >= 0:
+        if _PRODUCER_ID.unpack_from(view, position)[0] >= 0:
             header = BatchHeader.unpack(view, position)
             positions[header.base_offset] = position
             yield RecordBatch(header, MEMORY, position, view[position : position + size])

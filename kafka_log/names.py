@@ -41,6 +41,9 @@ from typing import NamedTuple
 
 from kafka_format import java_text
 from kafka_format.errors import CorruptError, Location
+from kafka_format.file_kinds import REMOTE_INDEX_KINDS, SEGMENT_KINDS
+from kafka_format.file_kinds import FileKind as FileKind  # noqa: PLC0414  # part of the grammar
+from kafka_format.file_kinds import FileState as FileState  # noqa: PLC0414
 
 CLUSTER_METADATA_TOPIC = "__cluster_metadata"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -56,69 +59,12 @@ _UNIQUE_ID = re.compile(r"[0-9a-f]{32}")
 _WHITESPACE = re.compile(r"\s", re.ASCII)
 
 
-class FileKind(Enum):
-    """What a file is; the value is the ending of its name, or the whole of it."""
-
-    LOG = ".log"
-    OFFSET_INDEX = ".index"
-    TIME_INDEX = ".timeindex"
-    TRANSACTION_INDEX = ".txnindex"
-    PRODUCER_SNAPSHOT = ".snapshot"
-    METADATA_SNAPSHOT = ".checkpoint"
-    REMOTE_OFFSET_INDEX = "_.index"
-    REMOTE_TIME_INDEX = "_.timeindex"
-    REMOTE_TRANSACTION_INDEX = "_.txnindex"
-    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
-    PARTITION_METADATA = "partition.metadata"
-    QUORUM_STATE = "quorum-state"
-    RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
-    LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
-    CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
-    REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
-    META_PROPERTIES = "meta.properties"
-    BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
-    CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
-    LOCK = ".lock"
-    UNKNOWN = ""
-
-    @property
-    def ending(self) -> str:
-        return self.value.removeprefix("_")
-
-
-class FileState(Enum):
-    """What becomes of a file; the value is the suffix that says so."""
-
-    LIVE = ""
-    DELETED = ".deleted"
-    """To be removed, now or at the next start."""
-    CLEANED = ".cleaned"
-    """The cleaner's unfinished output."""
-    SWAP = ".swap"
-    """The cleaner's finished output, about to replace its sources."""
-    TEMPORARY = ".tmp"
-    """Half of an atomic replacement that was never completed."""
-    PARTIAL = ".part"
-    """A metadata snapshot that is being written or fetched."""
-
-
-_SEGMENT_KINDS = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TRANSACTION_INDEX,
-)
-_REMOTE_KINDS = (
-    FileKind.REMOTE_OFFSET_INDEX,
-    FileKind.REMOTE_TIME_INDEX,
-    FileKind.REMOTE_TRANSACTION_INDEX,
-)
 _LIVE = frozenset({FileState.LIVE})
 _REPLACED = _LIVE | {FileState.TEMPORARY}
 _STATES = {
     **dict.fromkeys(FileKind, _REPLACED),
-    **dict.fromkeys(_SEGMENT_KINDS, _LIVE | {FileState.DELETED, FileState.CLEANED, FileState.SWAP}),
-    **dict.fromkeys(_REMOTE_KINDS, _REPLACED | {FileState.DELETED}),
+    **dict.fromkeys(SEGMENT_KINDS, _LIVE | {FileState.DELETED, FileState.CLEANED, FileState.SWAP}),
+    **dict.fromkeys(REMOTE_INDEX_KINDS, _REPLACED | {FileState.DELETED}),
     FileKind.PRODUCER_SNAPSHOT: _REPLACED | {FileState.DELETED},
     FileKind.METADATA_SNAPSHOT: _LIVE | {FileState.DELETED, FileState.PARTIAL},
     FileKind.CLEAN_SHUTDOWN: _LIVE,
@@ -131,7 +77,7 @@ _FIXED_NAMES = {
     kind.value: kind
     for kind in FileKind
     if kind is not FileKind.UNKNOWN
-    and kind not in (*_SEGMENT_KINDS, *_REMOTE_KINDS)
+    and kind not in (*SEGMENT_KINDS, *REMOTE_INDEX_KINDS)
     and kind not in (FileKind.PRODUCER_SNAPSHOT, FileKind.METADATA_SNAPSHOT)
 }
 
@@ -154,7 +100,7 @@ class FileName(NamedTuple):
             return None
         if self.kind is FileKind.METADATA_SNAPSHOT:
             return java_text.parse_long(self.stem[:_OFFSET_WIDTH])
-        if self.kind in _REMOTE_KINDS:
+        if self.kind in REMOTE_INDEX_KINDS:
             return java_text.parse_long(self.stem.partition("_")[0])
         return java_text.parse_long(self.stem.partition(".")[0])
 
@@ -168,7 +114,7 @@ class FileName(NamedTuple):
 
     @property
     def remote_segment_id(self) -> uuid.UUID | None:
-        if self.kind not in _REMOTE_KINDS:
+        if self.kind not in REMOTE_INDEX_KINDS:
             return None
         return java_text.parse_uuid(self.stem.partition("_")[2])
 
@@ -199,7 +145,7 @@ def _padded(number: int, width: int) -> str:
 
 def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> FileName:
     """The name of one of a segment's four files, or of a producer snapshot."""
-    if kind not in (*_SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) or state not in _STATES[kind]:
+    if kind not in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) or state not in _STATES[kind]:
         raise ValueError(f"no segment has a file of {kind} and {state}")
     return FileName(kind, _padded(offset, _OFFSET_WIDTH), state)
 
@@ -223,7 +169,7 @@ def remote_index_name(
     state: FileState = FileState.LIVE,
 ) -> FileName:
     """The name of an index in the cache of a broker with tiered storage."""
-    if kind not in _REMOTE_KINDS or state not in _STATES[kind]:
+    if kind not in REMOTE_INDEX_KINDS or state not in _STATES[kind]:
         raise ValueError(f"no remote index has {kind} and {state}")
     return FileName(kind, f"{start_offset}_{java_text.uuid_text(segment_id)}", state)
 
@@ -243,10 +189,10 @@ def _parse_without_suffix(name: str, state: FileState) -> FileName | None:
     if name in _FIXED_NAMES:
         return FileName(_FIXED_NAMES[name], "", state)
     stem, dot, ending = name.rpartition(".")
-    for kind in (*_SEGMENT_KINDS, *_REMOTE_KINDS, FileKind.PRODUCER_SNAPSHOT):
+    for kind in (*SEGMENT_KINDS, *REMOTE_INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT):
         if dot + ending == kind.ending:
             parsed = FileName(kind, stem, state)
-            remote = kind not in _REMOTE_KINDS or parsed.remote_segment_id is not None
+            remote = kind not in REMOTE_INDEX_KINDS or parsed.remote_segment_id is not None
             if parsed.offset is not None and remote:
                 return parsed
     if dot + ending == FileKind.METADATA_SNAPSHOT.ending:

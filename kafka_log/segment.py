@@ -12,6 +12,7 @@ import contextlib
 import random
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from kafka_format.file_kinds import SEGMENT_INDEX_KINDS, SEGMENT_KINDS
 from kafka_format.transaction_index import VERSION, AbortedTransaction
 from kafka_log.errors import IllegalArgumentError, LogError, SegmentOffsetOverflowError
 from kafka_log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
@@ -110,7 +111,7 @@ class LogSegment:
         rng: random.Random | None = None,
     ) -> Self:
         """Made if it is not there. `suffix` is `.swap`, `.cleaned` or the like."""
-        names = [f"{segment_file_name(base_offset, kind)}{suffix}" for kind in _KINDS]
+        names = [f"{segment_file_name(base_offset, kind)}{suffix}" for kind in SEGMENT_KINDS]
         size = config.segment_index_bytes
         return cls(
             files,
@@ -133,7 +134,7 @@ class LogSegment:
     @staticmethod
     def delete_files_if_exist(files: Files, base_offset: int, suffix: str = "") -> None:
         """The files of a segment that is not open."""
-        for kind in (*_KINDS[1:], _KINDS[0]):
+        for kind in (*SEGMENT_INDEX_KINDS, FileKind.LOG):
             files.delete_if_exists(f"{segment_file_name(base_offset, kind)}{suffix}")
 
     def __repr__(self) -> str:
@@ -511,11 +512,3 @@ class LogSegment:
     def set_last_modified(self, modified_ms: int) -> None:
         for part in self._parts[:3]:
             self._files.set_modified_ms(part.name, modified_ms)
-
-
-_KINDS = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TRANSACTION_INDEX,
-)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.errors import LogError
-from kafka_log.names import FileState
+from kafka_log.names import FileKind, FileState
 from kafka_log.segment import LogSegment
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def split_overflowed_segment(
     scheduler: Scheduler,
 ) -> SplitSegmentResult:
     """A segment whose offsets do not fit four bytes, as several that do."""
-    if not segment.name.endswith(".log"):
+    if not segment.name.endswith(FileKind.LOG.value):
         raise LogError(f"{files.path(segment.name)}: found a segment that is not live to be split")
     if not segment.has_overflow():
         raise LogError(

@@ -21,6 +21,7 @@ that segment is left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -31,18 +32,24 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.damage.resync import BatchSearch
+from kafka_log.damage.walk import BatchWalk, Gap, stop_at_damage
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.errors import LogError
-from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
+from kafka_log.names import FileKind, live_base_offsets, segment_file_name
 from kafka_log.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from kafka_log.producers.snapshots import read_snapshot
-from kafka_log.resync import BatchSearch, is_batch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kafka_format.columnar.headers import BatchColumns
+    from kafka_format.log_file import SegmentEnd
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.disk.files import File, Files
     from kafka_log.producers.entry import CompletedTxn, TxnMetadata
+
+    Resume = Callable[[SegmentEnd, BatchColumns | None], int | None]
 
 
 class OpenTransaction(NamedTuple):
@@ -177,9 +184,10 @@ class _Replay:
         name = str(segment_file_name(base_offset, FileKind.LOG))
         with opened(self._files, name) as file:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
-            start: int | None = 0
-            while start is not None:
-                start = self._read_from(start, file, search)
+            try:
+                self._read_log(file, search.resume if self._behind_damage else stop_at_damage)
+            except LogError as error:
+                self._problems.append(error)
             if (unread := search.unread(file.path)) is not None:
                 self._problems.append(unread)
         index = str(segment_file_name(base_offset, FileKind.TRANSACTION_INDEX))
@@ -187,26 +195,12 @@ class _Replay:
             data = self._files.read(index, limit=JAVA_MAX)
             self._indexed += iter_transaction_index(decode_transaction_index(data))
 
-    def _read_from(self, start: int, file: File, search: BatchSearch) -> int | None:
-        """Up to damage or the end; where to go on, if there is more."""
-        walk, last = _walk(file, start), start
-        try:
-            for batches in walk:
-                self._replay(batches, file)
-                last = int(batches.position[-1])
-        except LogError as error:
-            self._problems.append(error)
-            return None
-        end = walk.end
-        if not end or not end.error or end.reason == "zeroed_tail":  # that is preallocated
-            return None
-        self._problems.append(end.error)
-        if not self._behind_damage:
-            return None
-        source = cast("BinaryIO", file.reader())
-        # If the last batch is not sound, its length may be what led astray.
-        lost = end.position if is_batch(source, last, end.position) else last
-        return search.find(lost + 1)
+    def _read_log(self, file: File, resume: Resume) -> None:
+        for part in BatchWalk(partial(_walk, file), resume):
+            if not isinstance(part, Gap):
+                self._replay(part, file)
+            elif not part.is_zeros:  # those are preallocated
+                self._problems.append(part.error)
 
     def _replay(self, batches: BatchColumns, file: File) -> None:
         self._end = max(self._end, int(batches.last_offset.max()) + 1)
@@ -281,15 +275,7 @@ def _walk(file: File, start: int = 0) -> HeaderWalk:
 
 
 def _bases(files: Files) -> list[int]:
-    names = [parse_file_name(name) for name in files.names()]
-    bases = sorted(
-        name.offset
-        for name in names
-        if name.kind is FileKind.LOG
-        and name.state is FileState.LIVE
-        and name.is_canonical
-        and name.offset is not None
-    )
+    bases = live_base_offsets(files.names())
     if not bases:
         raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
     return bases

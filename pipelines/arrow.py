@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_format.attributes import (
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TIMESTAMP_TYPE_SHIFT,
+    TRANSACTIONAL,
+)
 from kafka_format.columnar.compilation import Kernels, can_compile
-from kafka_format.columnar.kernels import CODEC_MASK
 from kafka_format.columnar.records import HeaderColumns
 from kafka_format.columnar.window import readonly
 from kafka_format.compression import Codec
@@ -36,7 +43,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
 
-LOG_APPEND_TIME, TRANSACTIONAL, CONTROL, DELETE_HORIZON = 0x08, 0x10, 0x20, 0x40
 ENOUGH_ROWS = 10_000
 """Of an Arrow batch: below, what a batch costs by itself shows."""
 ENOUGH_BYTES = 8 * 1024 * 1024
@@ -135,7 +141,7 @@ def codecs(attributes: Int64s) -> pa.Array:
 
 def timestamp_types(batches: BatchColumns) -> Int64s:
     """TimestampType's ids: -1 of magic 0, which has no timestamps."""
-    kind = (batches.attributes & LOG_APPEND_TIME) >> 3
+    kind = (batches.attributes & LOG_APPEND_TIME) >> TIMESTAMP_TYPE_SHIFT
     return np.where(batches.magic == 0, -1, kind)
 
 

@@ -19,6 +19,7 @@ from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
 from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.clock import FixedClock
+from kafka_log.damage.resync import find_batch
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.scratch_files import ScratchFiles
@@ -35,7 +36,6 @@ from kafka_log.names import (
     live_base_offsets,
     parse_file_name,
 )
-from kafka_log.resync import find_batch
 from pipelines.partition_tasks import END, is_full_disk
 from pipelines.progress import Progress
 from pipelines.recovery import losses_of

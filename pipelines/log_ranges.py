@@ -1,7 +1,7 @@
 """A range of a `.log` file, batch-aligned, and its batches and records, whatever lies between.
 
 Damage does not end a range: it is told (`on_damage`), and the next batch is looked for behind it
-(kafka_log.resync). A torn batch at the end is damage too; zeros behind the last batch are not, for
+(kafka_log.damage). A torn batch at the end is damage too; zeros behind the last batch are not, for
 they are preallocated. A file that the disk does not give us is damage as a whole; of one that
 changes while it is read, what was read before is given.
 """
@@ -9,34 +9,38 @@ changes while it is read, what was read before is given.
 from __future__ import annotations
 
 import io
-import struct
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, Generic, NamedTuple, TypeVar
 
 from kafka_format.access import watching
-from kafka_format.columnar.headers import BatchScan, HeaderWalk
-from kafka_format.columnar.records import RecordScan
+from kafka_format.batch_layout import BATCH
+from kafka_format.columnar.headers import BatchColumns, BatchScan, HeaderWalk
+from kafka_format.columnar.records import RecordColumns, RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_format.shown_text import name_base64, name_text
-from kafka_log.checks.logs import rule_of
-from kafka_log.resync import BatchSearch, is_batch
+from kafka_log.damage.findings import NOT_A_BATCH, batch_finding_id, gap_finding_id
+from kafka_log.damage.resync import BatchSearch
+from kafka_log.damage.walk import BatchWalk, Gap
 from pipelines.refusals import refusal_of, shrunk
 from pipelines.storage import local_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns
     from kafka_format.log_file import SegmentEnd
+    from kafka_log.damage.walk import Scan
     from pipelines.storage import Storage
 
     OnDamage = Callable[["Damage"], None]
+    OpenScan = Callable[[BinaryIO, int, int], Scan["Columns"]]
+
+Columns = TypeVar("Columns", BatchColumns, RecordColumns)
 
 _PIECE_ROWS = 64 * 1024
-_OFFSET = struct.Struct(">q")
+_OFFSET = BATCH.reader("base_offset")
 OFFSET_END = 2**63 - 1
 """As the end of a range: there is none."""
 
@@ -158,16 +162,11 @@ def iter_records(
         if file is None:
             return
         with file:
-            walk = _Walk(file, source, on_damage)
-            for start, end in walk:
-                pieces = scan(file, start, end)
-                for columns in pieces:
-                    walk.passed(columns.batches, [batch for batch, _ in columns.damage])
-                    if not columns.is_continuation:  # else the same batch again
-                        for batch, error in columns.damage:
-                            on_damage(_of_batch(columns.batches, batch, error))
-                    yield columns
-                walk.ended(pieces.end)
+            for columns in _sound_pieces(file, source, scan, on_damage):
+                if not columns.is_continuation:  # else the same batch again
+                    for batch, error in columns.damage:
+                        on_damage(_of_batch(columns.batches, batch, error))
+                yield columns
 
 
 def iter_batches(
@@ -185,19 +184,13 @@ def iter_batches(
         if file is None:
             return
         with file:
-            walk = _Walk(file, source, on_damage)
-            for start, end in walk:
-                pieces = scan(file, start, end)
-                for batches in pieces:
-                    walk.passed(batches, ())
-                    yield batches
-                walk.ended(pieces.end)
+            yield from _sound_pieces(file, source, scan, on_damage)
 
 
 def _of_batch(batches: BatchColumns, batch: int, error: FormatError) -> Damage:
     first, last = int(batches.base_offset[batch]), int(batches.last_offset[batch])
     return Damage(
-        rule_of(error),
+        batch_finding_id(error),
         error,
         int(batches.position[batch]),
         (first, last),
@@ -205,74 +198,81 @@ def _of_batch(batches: BatchColumns, batch: int, error: FormatError) -> Damage:
     )
 
 
-class _Walk:
-    """Which parts of a range are to be scanned, one after the other, as each scan ends.
+def _sound_pieces(
+    file: BinaryIO, source: LogRange, scan: OpenScan[Columns], on_damage: OnDamage
+) -> Iterator[Columns]:
+    """The pieces of a range; `on_damage` gets what lies between them."""
+    base = source.segment if source.is_segment else None
+    search = BatchSearch(file, source.start, source.end, base_offset=base)
+    is_cut = source.end < file.seek(0, io.SEEK_END)
 
-    What is told of damage does not depend on where ranges are cut: a length that leads out of the
-    range, and zeros up to its end, are judged by the whole file.
+    def scan_from(start: int) -> _RangeScan[Columns]:
+        return _RangeScan(file, source, partial(scan, file), start=start, is_cut=is_cut)
+
+    walk: BatchWalk[Columns] = BatchWalk(scan_from, search.resume, start=source.start)
+    for part in walk:
+        if not isinstance(part, Gap):
+            yield part
+        elif not part.is_zeros and not part.is_reported:
+            following = None
+            if part.resumes_at is None and is_cut:
+                following = _offset_at(file, source.end)
+            is_at_end = part.resumes_at is None and not is_cut and not search.has_given_up
+            finding_id = gap_finding_id(part, is_at_end=is_at_end)
+            on_damage(Damage(finding_id, part.error, part.position, next_offset=following))
+    if (unread := search.unread(source.path)) is not None:
+        on_damage(Damage(NOT_A_BATCH, unread, unread.location.position))
+
+
+class _RangeScan(Generic[Columns]):
+    """A scan of part of a file, whose end is judged by the whole file.
+
+    So what is reported does not depend on where ranges are cut: a batch that reaches beyond the
+    range is one of it, and zeros up to the end of the range need not be those at the end of a log.
     """
 
-    def __init__(self, file: BinaryIO, source: LogRange, on_damage: OnDamage) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        source: LogRange,
+        scan: Callable[[int, int], Scan[Columns]],
+        *,
+        start: int,
+        is_cut: bool,
+    ) -> None:
         self._file = file
         self._path, self._limit = source.path, source.end
-        self._is_cut = source.end < file.seek(0, io.SEEK_END)
-        self._on_damage = on_damage
-        base = source.segment if source.is_segment else None
-        self._search = BatchSearch(file, source.start, source.end, base_offset=base)
-        self._next: tuple[int, int] | None = (source.start, source.end)
-        self._last: int | None = None
-        self._is_last_told = False
+        self._scan: Callable[[int, int], Scan[Columns]] = scan
+        self._start = start
+        self._is_cut = is_cut
+        self.end: SegmentEnd | None = None
 
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        while self._next is not None:
-            part, self._next, self._last = self._next, None, None
-            yield part
-        if (unread := self._search.unread(self._path)) is not None:
-            self._on_damage(Damage("LOG002", unread, unread.location.position))
+    def __iter__(self) -> Iterator[Columns]:
+        part: tuple[int, int] | None = (self._start, self._limit)
+        while part is not None:
+            scan = self._scan(*part)
+            yield from scan
+            part = self._judged(scan.end)
 
-    def passed(self, batches: BatchColumns, damaged: Sequence[int]) -> None:
-        """Batches of a piece, and which of them are told as damage."""
-        if len(batches):
-            self._last = int(batches.position[-1])
-            self._is_last_told = len(batches) - 1 in damaged
-
-    def ended(self, end: SegmentEnd | None) -> None:
-        """How the scan of the last part did."""
-        if end is None or (end.error is None and end.position <= self._limit):
-            return
-        if self._is_cut:
-            log = LogFile(self._file, path=self._path, start=end.position)
-            batch = next(log.batches(), None)
-            if batch is not None:
-                if end.position < self._limit:  # it reaches beyond the range, and is one of it
-                    self._next = end.position, end.position + len(batch.raw)
-                return
-            end = log.end
-        if end is None or end.error is None or end.reason == "zeroed_tail":
-            return
-        start = self._search.find(self._lost_from(end.position) + 1)
-        self._next = None if start is None else (start, self._limit)
-        if start is not None and self._last is not None and self._is_last_told:
-            return  # its length led astray, and nothing else is wrong behind it
-        is_torn = end.reason == "truncated_batch" and start is None and not self._is_cut
-        is_last = is_torn and self._search.unread(self._path) is None
-        rule = "LOG004" if is_last else "LOG002"
-        following = self._next_range() if start is None else None
-        self._on_damage(Damage(rule, end.error, end.position, next_offset=following))
-
-    def _next_range(self) -> int | None:
-        """The offset with which the next range begins: ranges are cut where batches do."""
-        if not self._is_cut:
+    def _judged(self, end: SegmentEnd | None) -> tuple[int, int] | None:
+        """Return the part that a batch takes which reaches beyond the range, if there is one."""
+        self.end = end
+        is_in_order = end is None or (end.error is None and end.position <= self._limit)
+        if end is None or is_in_order or not self._is_cut:
             return None
-        self._file.seek(self._limit)
-        first = self._file.read(_OFFSET.size)
-        return _OFFSET.unpack(first)[0] if len(first) == _OFFSET.size else None
+        log = LogFile(self._file, path=self._path, start=end.position)
+        batch = next(log.batches(), None)
+        self.end = log.end
+        if batch is None or end.position >= self._limit:
+            return None
+        return end.position, end.position + len(batch.raw)
 
-    def _lost_from(self, position: int) -> int:
-        """Where the last batch begins, if it is damaged: its length may be what led astray."""
-        if self._last is None or is_batch(self._file, self._last, position):
-            return position
-        return self._last
+
+def _offset_at(file: BinaryIO, position: int) -> int | None:
+    """The offset with which the next range begins: ranges are cut where batches do."""
+    file.seek(position)
+    first = file.read(_OFFSET.size)
+    return _OFFSET.unpack(first)[0] if len(first) == _OFFSET.size else None
 
 
 def _opened(source: LogRange, storage: Storage, on_damage: OnDamage) -> BinaryIO | None:

@@ -8,11 +8,11 @@ bear it out: cut between two entries it looks as sound as any.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kafka_format.batch_layout import BATCH
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
@@ -34,14 +34,8 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-_HEADER = struct.Struct(
-    ">q"  # base offset, or the offset of a legacy message
-    "i"  # bytes after this field
-    "i"  # leader epoch, or the checksum of a legacy message
-    "b"  # magic
-)
-_LAST_OFFSET_DELTA = struct.Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
+_OFFSETS = BATCH.reader("base_offset", "magic", "last_offset_delta")
+"""Of a legacy message the last is part of something else, and the smallest has room for it."""
 _MOST_TAIL = 16 * 1024 * 1024
 """What lies behind the last entry of a time index is looked at if it is less: a plan must be quick,
 and whoever reads the segment finds out anyway."""
@@ -79,12 +73,12 @@ def are_batches(
     with storage.open(_log(segment)) as file:
         for position in positions:
             file.seek(position)
-            header = file.read(_LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size)
-            if len(header) < _LAST_OFFSET_DELTA_AT + _LAST_OFFSET_DELTA.size:
+            header = file.read(_OFFSETS.size)
+            if len(header) < _OFFSETS.size:
                 return False
-            offset, _, _, magic = _HEADER.unpack_from(header)
+            offset, magic, last_offset_delta = _OFFSETS.unpack(header)
             if magic >= 2:
-                offset += _LAST_OFFSET_DELTA.unpack_from(header, _LAST_OFFSET_DELTA_AT)[0]
+                offset += last_offset_delta
             if offset != entries.last_offsets[np.searchsorted(entries.positions, position)]:
                 return False
     return True

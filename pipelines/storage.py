@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar, cast
 from urllib.parse import urlsplit
 
 from kafka_format.access import open_evidence
+from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_log.disk.files import DiskFiles, File, Files
 from kafka_log.evidence.scan import scan
 from kafka_log.file_limits import largest_size
@@ -49,10 +50,7 @@ if TYPE_CHECKING:
 _MAGIC = frozenset("*?[")
 _HOLES = frozenset(
     {
-        FileKind.LOG,
-        FileKind.OFFSET_INDEX,
-        FileKind.TIME_INDEX,
-        FileKind.TRANSACTION_INDEX,
+        *SEGMENT_KINDS,
         FileKind.PRODUCER_SNAPSHOT,
         FileKind.METADATA_SNAPSHOT,
         FileKind.UNKNOWN,

@@ -21,6 +21,25 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from kafka_format import attributes, batch_layout
+from kafka_format.batch_layout import (
+    ATTRIBUTES_AT,
+    BASE_SEQUENCE_AT,
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_AT,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_CRC_AT,
+    MESSAGE_TIMESTAMP_AT,
+    PARTITION_LEADER_EPOCH_AT,
+    PRODUCER_EPOCH_AT,
+    PRODUCER_ID_AT,
+    RECORD_COUNT_AT,
+    UP_TO_MAGIC,
+)
 from kafka_format.columnar import native, native_codecs
 from kafka_format.columnar.compilation import Kernels, njit
 from kafka_format.columnar.native import crc32_range, crc32c_range, lz4_block
@@ -70,13 +89,14 @@ END_OF_FILE = 2
 TORN_BATCH = 3
 CORRUPT_BATCH = 4
 
-LOG_OVERHEAD = 12  # offset and size, before what size counts
-UP_TO_MAGIC = 17
-RECORD_BATCH_OVERHEAD = 61
-RECORD_OVERHEAD_V0 = 14
+# Kafka's names of sizes in kafka_format.batch_layout.
+LOG_OVERHEAD = batch_layout.LENGTH_END  # offset and size, before what size counts
+RECORD_BATCH_OVERHEAD = batch_layout.HEADER_SIZE
+RECORD_OVERHEAD_V0 = batch_layout.SMALLEST_LENGTHS[0]
 SMALLEST_RECORD = 7  # length, attributes, two deltas, two null lengths, no headers: a byte each
 
-CODEC_MASK = 7
+CODEC_MASK = attributes.CODEC_MASK
+LOG_APPEND_TIME = attributes.LOG_APPEND_TIME
 LZ4 = 3
 ZSTD = 4
 LZ4_BLOCK = 65536
@@ -84,7 +104,6 @@ LZ4_MAGIC = 0x0422_4D18
 LZ4_DESCRIPTOR = 0x1860_4082  # the magic's last byte, FLG, BD and header checksum
 ZSTD_MAGIC = 0x28B5_2FFD
 ZSTD_BLOCK = 128 * 1024
-LOG_APPEND_TIME = 8
 
 # Where lz4 cannot be linked, these run as plain Python over its package.
 _NEED_LZ4 = ("unpack_lz4", "unpack_batches")
@@ -200,7 +219,7 @@ def read_headers(
             return count, at, END_OF_FILE
         if at + UP_TO_MAGIC > filled:
             return count, at, NEED_BYTES
-        size = int32(data, at + 8)
+        size = int32(data, at + LENGTH_AT)
         if size < RECORD_OVERHEAD_V0:
             return count, at, CORRUPT_BATCH
         if at > end - LOG_OVERHEAD - size:
@@ -213,23 +232,23 @@ def read_headers(
         table[POSITION, count] = base + at
         table[BASE_OFFSET, count] = int64(data, at)
         table[SIZE_IN_BYTES, count] = size
-        magic = byte(data, at + 16)
+        magic = byte(data, at + MAGIC_AT)
         if magic >= 0x80:
             magic -= 0x100
         if magic < 0 or (magic >= 2 and size < RECORD_BATCH_OVERHEAD):
             return count, at, CORRUPT_BATCH
         table[MAGIC, count] = magic
         if magic >= 2:
-            table[PARTITION_LEADER_EPOCH, count] = int32(data, at + 12)
-            table[CRC, count] = uint32(data, at + 17)
-            table[ATTRIBUTES, count] = int16(data, at + 21)
-            table[LAST_OFFSET_DELTA, count] = int32(data, at + 23)
-            table[BASE_TIMESTAMP, count] = int64(data, at + 27)
-            table[MAX_TIMESTAMP, count] = int64(data, at + 35)
-            table[PRODUCER_ID, count] = int64(data, at + 43)
-            table[PRODUCER_EPOCH, count] = int16(data, at + 51)
-            table[BASE_SEQUENCE, count] = int32(data, at + 53)
-            table[RECORD_COUNT, count] = int32(data, at + 57)
+            table[PARTITION_LEADER_EPOCH, count] = int32(data, at + PARTITION_LEADER_EPOCH_AT)
+            table[CRC, count] = uint32(data, at + CRC_AT)
+            table[ATTRIBUTES, count] = int16(data, at + ATTRIBUTES_AT)
+            table[LAST_OFFSET_DELTA, count] = int32(data, at + LAST_OFFSET_DELTA_AT)
+            table[BASE_TIMESTAMP, count] = int64(data, at + BASE_TIMESTAMP_AT)
+            table[MAX_TIMESTAMP, count] = int64(data, at + MAX_TIMESTAMP_AT)
+            table[PRODUCER_ID, count] = int64(data, at + PRODUCER_ID_AT)
+            table[PRODUCER_EPOCH, count] = int16(data, at + PRODUCER_EPOCH_AT)
+            table[BASE_SEQUENCE, count] = int32(data, at + BASE_SEQUENCE_AT)
+            table[RECORD_COUNT, count] = int32(data, at + RECORD_COUNT_AT)
         else:
             read_message_header(data, at, magic, table, count)
         count += 1
@@ -243,11 +262,11 @@ def read_message_header(data: Any, at: int, magic: int, table: Any, count: int) 
         if field != MAGIC:
             table[field, count] = -1
     table[LAST_OFFSET_DELTA, count] = 0
-    table[CRC, count] = uint32(data, at + 12)
-    table[ATTRIBUTES, count] = byte(data, at + 17)
+    table[CRC, count] = uint32(data, at + MESSAGE_CRC_AT)
+    table[ATTRIBUTES, count] = byte(data, at + MESSAGE_ATTRIBUTES_AT)
     if magic == 1:
-        table[BASE_TIMESTAMP, count] = int64(data, at + 18)
-        table[MAX_TIMESTAMP, count] = int64(data, at + 18)
+        table[BASE_TIMESTAMP, count] = int64(data, at + MESSAGE_TIMESTAMP_AT)
+        table[MAX_TIMESTAMP, count] = int64(data, at + MESSAGE_TIMESTAMP_AT)
 
 
 @kernel
@@ -256,8 +275,8 @@ def checksum_batch(data: Any, base: int, table: Any, batch: int) -> int:
     at = table[POSITION, batch] - base
     end = at + table[SIZE_IN_BYTES, batch]
     if table[MAGIC, batch] < 2:
-        return crc32_range(data, at + 16, end)
-    return crc32c_range(data, at + 21, end)
+        return crc32_range(data, at + MAGIC_AT, end)
+    return crc32c_range(data, at + ATTRIBUTES_AT, end)
 
 
 @kernel
@@ -562,7 +581,7 @@ def record_positions(data: Any, table: Any, starts: Any, counts: Any, out: Any) 
         for _ in range(counts[batch]):
             out[row] = at
             if table[MAGIC, batch] < 2:
-                at += LOG_OVERHEAD + int32(data, at + 8)
+                at += LOG_OVERHEAD + int32(data, at + LENGTH_AT)
             else:
                 length, at = varint(data, at, len(data))
                 at += length
@@ -574,7 +593,7 @@ def record_attributes(data: Any, positions: Any, legacy: bool, out: Any) -> None
     for row in range(len(positions)):
         at = positions[row] + 0
         if legacy:
-            at += 17
+            at += MESSAGE_ATTRIBUTES_AT
         else:
             at = varint(data, at, len(data))[1]
         attributes = byte(data, at)
@@ -592,7 +611,9 @@ def stored_timestamps(data: Any, table: Any, positions: Any, counts: Any, out: A
                 at = varint(data, at, len(data))[1]
                 out[row] = wrap(base_timestamp + varlong(data, at + 1, len(data))[0])
             else:
-                out[row] = int64(data, at + 18) if byte(data, at + 16) > 0 else -1
+                out[row] = -1
+                if byte(data, at + MAGIC_AT) > 0:
+                    out[row] = int64(data, at + MESSAGE_TIMESTAMP_AT)
             row += 1
 
 

@@ -4,6 +4,12 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from kafka_format.batch_layout import (
+    LENGTH_AT,
+    MAGIC_AT,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_TIMESTAMP_AT,
+)
 from kafka_format.columnar import kernels
 from kafka_format.columnar.compilation import Kernels
 from kafka_format.columnar.kernels import (
@@ -43,7 +49,7 @@ def count_entries(data: Any, at: int, end: int) -> int:
     """Whole messages inside a legacy wrapper's plain value; -1 if there is none, or damage."""
     count = 0
     while end - at >= LOG_OVERHEAD:
-        size = int32(data, at + 8)
+        size = int32(data, at + LENGTH_AT)
         if size > end - at - LOG_OVERHEAD:
             break  # cut off: not there, as Kafka has it
         if size < RECORD_OVERHEAD_V0:
@@ -56,10 +62,10 @@ def count_entries(data: Any, at: int, end: int) -> int:
 @kernel
 def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
     """One legacy message into a row: its end, or -1 if its lengths do not fit."""
-    end = at + LOG_OVERHEAD + int32(data, at + 8)
+    end = at + LOG_OVERHEAD + int32(data, at + LENGTH_AT)
     longs[OFFSET, row] = int64(data, at)
-    magic = data[at + 16]
-    at += 18
+    magic = data[at + MAGIC_AT]
+    at += MESSAGE_TIMESTAMP_AT  # in magic 0 the key follows here
     longs[TIMESTAMP, row] = -1
     if magic == 1:
         if end - at < 16:
@@ -93,8 +99,8 @@ def decode_entries(
     """
     append_time = table[MAGIC, batch] == 1 and (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
     for _ in range(count):
-        magic = data[at + 16]
-        if (data[at + 17] & CODEC_MASK) != 0 or magic > 1:
+        magic = data[at + MAGIC_AT]
+        if (data[at + MESSAGE_ATTRIBUTES_AT] & CODEC_MASK) != 0 or magic > 1:
             return -1
         at = decode_message(data, at, longs, ints, row)
         if at < 0:

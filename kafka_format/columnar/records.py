@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from kafka_format.batch_layout import KEY_LENGTH_AT
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar import legacy_kernels
 from kafka_format.columnar.ahead import Ahead, can_read_ahead
@@ -617,7 +618,7 @@ def _cuts(rows: Int64s, most: int) -> Iterator[slice]:
 def _wrapper_value(data: Uint8s, start: int, end: int, magic: int) -> tuple[int, int]:
     """Where the compressed value of a legacy wrapper lies; nowhere if its lengths do not fit."""
     view = data.data
-    at = start + k.LOG_OVERHEAD + (6 if magic == 0 else 14)
+    at = start + KEY_LENGTH_AT[magic]
     for _ in ("key", "value"):
         if at + 4 > end:
             return end, end

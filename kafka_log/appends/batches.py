@@ -11,31 +11,44 @@ answers to such bytes, and that depends on which of its readers stumbles over th
 Mirrors ByteBufferLogInputStream, DefaultRecordBatch, AbstractLegacyRecordBatch and LegacyRecord.
 """
 
-import struct
 from collections.abc import Iterator
 from typing import NoReturn, TypeAlias
 
+from kafka_format.attributes import CODEC_MASK
 from kafka_format.batch import HEADER_SIZE, BatchHeader
+from kafka_format.batch_layout import (
+    ATTRIBUTES_AT,
+    KEY_LENGTH_AT,
+    LAST_OFFSET_DELTA_END,
+    LENGTH_END,
+    MAGIC_AT,
+    MESSAGE_1,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_TIMESTAMP_AT,
+    UP_TO_MAGIC,
+)
 from kafka_format.checksum import crc32, crc32c
-from kafka_format.compression import CODEC_MASK, Codec
+from kafka_format.compression import Codec
 from kafka_format.errors import FormatError
-from kafka_format.legacy import timestamp_type_of
+from kafka_format.legacy import SMALLEST_MESSAGE, timestamp_type_of
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_SEQUENCE, NO_TIMESTAMP, Header, TimestampType, wrap_int64
 from kafka_log.appends.broken_streams import read_stream
 from kafka_log.errors import CorruptMessageError, InvalidRecordError, UnknownServerError
 
-LOG_OVERHEAD = 12
-_UP_TO_MAGIC = 17
-_UP_TO_LAST_OFFSET_DELTA = 27
-SMALLEST_MESSAGE = 14
 _INT32_MAX = 2**31 - 1
 _CODECS = tuple(Codec)  # by number
 
-_ENTRY = struct.Struct(">qi")
-_INT32 = struct.Struct(">i")
-_INT64 = struct.Struct(">q")
-_UINT32 = struct.Struct(">I")
+_ENTRY = MESSAGE_1.reader("offset", "size")
+_OFFSET = MESSAGE_1.reader("offset")
+# Parts of a message, which begins after its offset and size.
+_CRC = MESSAGE_1.field("crc").struct
+_TIMESTAMP = MESSAGE_1.field("timestamp").struct
+_LENGTH = MESSAGE_1.field("key_length").struct
+_MAGIC_IN_MESSAGE = MAGIC_AT - LENGTH_END
+_ATTRIBUTES_IN_MESSAGE = MESSAGE_ATTRIBUTES_AT - LENGTH_END
+_TIMESTAMP_IN_MESSAGE = MESSAGE_TIMESTAMP_AT - LENGTH_END
+_KEY_LENGTH_IN_MESSAGE = tuple(at - LENGTH_END for at in KEY_LENGTH_AT)
 
 
 def _unforeseen(what: str) -> NoReturn:
@@ -64,7 +77,7 @@ class DefaultBatch:
 
     @property
     def last_offset(self) -> int:
-        if len(self.raw) < _UP_TO_LAST_OFFSET_DELTA:
+        if len(self.raw) < LAST_OFFSET_DELTA_END:
             _unforeseen(f"batch of {len(self.raw)} bytes: it ends before its last offset delta")
         return self.header.last_offset
 
@@ -78,7 +91,7 @@ class DefaultBatch:
 
     @property
     def is_valid(self) -> bool:
-        return len(self.raw) >= HEADER_SIZE and self.header.crc == crc32c(self.raw[21:])
+        return len(self.raw) >= HEADER_SIZE and self.header.crc == crc32c(self.raw[ATTRIBUTES_AT:])
 
     @property
     def codec(self) -> Codec:
@@ -122,16 +135,16 @@ class LegacyRecord:
 
     @property
     def magic(self) -> int:
-        magic = self.message[4]
+        magic = self.message[_MAGIC_IN_MESSAGE]
         return magic - 0x100 if magic > 0x7F else magic
 
     @property
     def attributes(self) -> int:
-        return self.message[5]
+        return self.message[_ATTRIBUTES_IN_MESSAGE]
 
     @property
     def size_in_bytes(self) -> int:
-        return LOG_OVERHEAD + len(self.message)
+        return LENGTH_END + len(self.message)
 
     @property
     def codec(self) -> Codec:
@@ -149,17 +162,18 @@ class LegacyRecord:
             return NO_TIMESTAMP
         if self._wrapper_type is TimestampType.LOG_APPEND_TIME:
             return self._wrapper_timestamp
-        timestamp: int = _INT64.unpack_from(self.message, 6)[0]  # the smallest has room for it
+        # The smallest message has room for it.
+        timestamp: int = _TIMESTAMP.unpack_from(self.message, _TIMESTAMP_IN_MESSAGE)[0]
         return timestamp
 
     @property
     def crc(self) -> int:
-        crc: int = _UINT32.unpack_from(self.message, 0)[0]
+        crc: int = _CRC.unpack_from(self.message)[0]
         return crc
 
     @property
     def is_valid(self) -> bool:
-        return self.crc == crc32(memoryview(self.message)[4:])
+        return self.crc == crc32(memoryview(self.message)[_MAGIC_IN_MESSAGE:])
 
     @property
     def has_key(self) -> bool:
@@ -171,23 +185,25 @@ class LegacyRecord:
 
     @property
     def value(self) -> bytes | None:
-        return self._sized(self._key_size_at + 4 + max(0, self._int32(self._key_size_at)))
+        return self._sized(
+            self._key_size_at + _LENGTH.size + max(0, self._int32(self._key_size_at))
+        )
 
     @property
     def _key_size_at(self) -> int:
-        return 6 if self.magic == 0 else 14
+        return _KEY_LENGTH_IN_MESSAGE[0 if self.magic == 0 else 1]
 
     def _int32(self, at: int) -> int:
-        if at + _INT32.size > len(self.message):
+        if at + _LENGTH.size > len(self.message):
             _unforeseen(f"legacy message of {len(self.message)} bytes: no length at {at}")
-        value: int = _INT32.unpack_from(self.message, at)[0]
+        value: int = _LENGTH.unpack_from(self.message, at)[0]
         return value
 
     def _sized(self, at: int) -> bytes | None:
         size = self._int32(at)
         if size < 0:
             return None
-        start = at + _INT32.size
+        start = at + _LENGTH.size
         if size > len(self.message) - start:
             _unforeseen(f"legacy message of {len(self.message)} bytes: {size} of them at {start}")
         return bytes(self.message[start : start + size])
@@ -202,7 +218,7 @@ class LegacyBatch:
 
     def __init__(self, raw: memoryview) -> None:
         self.raw = raw
-        self.record = LegacyRecord(_INT64.unpack_from(raw)[0], raw[LOG_OVERHEAD:])
+        self.record = LegacyRecord(_OFFSET.unpack_from(raw)[0], raw[LENGTH_END:])
 
     @property
     def magic(self) -> int:
@@ -258,13 +274,13 @@ class LegacyBatch:
         plain = memoryview(data)
         wrapper_timestamp, wrapper_type = self.record.timestamp, self.timestamp_type
         position = 0
-        while len(plain) - position >= LOG_OVERHEAD:
+        while len(plain) - position >= LENGTH_END:
             offset, size = _ENTRY.unpack_from(plain, position)
             if size < SMALLEST_MESSAGE:
                 raise CorruptMessageError(f"message of {size} bytes inside a wrapper")
-            if size > len(plain) - position - LOG_OVERHEAD:
+            if size > len(plain) - position - LENGTH_END:
                 break  # cut off, as in fetch responses once
-            position += LOG_OVERHEAD + size
+            position += LENGTH_END + size
             record = LegacyRecord(offset, plain[position - size : position])
             if record.magic == 1:
                 record = LegacyRecord(offset, record.message, wrapper_timestamp, wrapper_type)
@@ -296,19 +312,19 @@ def iter_appended(records: Buffer) -> Iterator[AppendedBatch]:
     """The whole batches; what is left at the end is too short for one, or for its own length."""
     view = memoryview(records)
     position, end = 0, len(view)
-    while end - position >= LOG_OVERHEAD:
+    while end - position >= LENGTH_END:
         size = _ENTRY.unpack_from(view, position)[1]
         if size < SMALLEST_MESSAGE:
             raise CorruptMessageError(f"batch of {size} bytes at {position}")
-        if end - position < _UP_TO_MAGIC:
+        if end - position < UP_TO_MAGIC:
             return
-        magic = view[position + 16]
+        magic = view[position + MAGIC_AT]
         if magic > 2:
             raise CorruptMessageError(f"magic {magic} at {position}")
-        if size > _INT32_MAX - LOG_OVERHEAD:
+        if size > _INT32_MAX - LENGTH_END:
             _unforeseen(f"batch of {size} bytes: with offset and length beyond 32 bits")
-        if size > end - position - LOG_OVERHEAD:
+        if size > end - position - LENGTH_END:
             return
-        raw = view[position : position + LOG_OVERHEAD + size]
+        raw = view[position : position + LENGTH_END + size]
         yield DefaultBatch(raw) if magic == 2 else LegacyBatch(raw)
-        position += LOG_OVERHEAD + size
+        position += LENGTH_END + size

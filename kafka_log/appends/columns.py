@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kafka_format.attributes import LOG_APPEND_TIME
 from kafka_format.batch import HEADER_SIZE, decode_payload
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.window import readonly
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     Int32s = npt.NDArray[np.int32]
     Uint8s = npt.NDArray[np.uint8]
 
-_LOG_APPEND_TIME = 0x08
 _NULL = 1  # the only byte that Kafka writes for a length of -1
 
 
@@ -65,7 +65,7 @@ class AppendedColumns:
         """The payload, if these records written anew would be the same bytes."""
         header = self._batch.header
         if (
-            header.attributes & _LOG_APPEND_TIME  # then records have another time than their own
+            header.attributes & LOG_APPEND_TIME  # then records have another time than their own
             or self._timestamp[0] != header.base_timestamp
             or self._timestamp.min() < NO_TIMESTAMP
             or self._ints[k.HEADERS_COUNT].any()  # their keys would go through Java strings

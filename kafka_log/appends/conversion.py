@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, TypeAlias
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble, attributes_of
+from kafka_format.batch_layout import LENGTH_END, SMALLEST_LENGTHS
 from kafka_format.compression import Codec, compress
 from kafka_format.java_text import decode_utf8
 from kafka_format.legacy import encode_legacy_batch
@@ -22,14 +23,14 @@ from kafka_format.record import (
     TimestampType,
     encode_records,
 )
-from kafka_log.appends.batches import LOG_OVERHEAD, LegacyRecord
+from kafka_log.appends.batches import LegacyRecord
 from kafka_log.errors import UnknownServerError
 
 AnyRecord: TypeAlias = Record | LegacyRecord
 
 _NO_PRODUCER_ID = -1
 _NO_PRODUCER_EPOCH = -1
-_MESSAGE_OVERHEAD = (LOG_OVERHEAD + 14, LOG_OVERHEAD + 22)  # but key and value, by magic
+_MESSAGE_OVERHEAD = tuple(LENGTH_END + length for length in SMALLEST_LENGTHS[:2])  # by magic
 
 
 class TargetCompression(NamedTuple):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kafka_format.batch import NO_PARTITION_LEADER_EPOCH
+from kafka_format.batch_layout import LENGTH_AT, LENGTH_END
 from kafka_format.compression import Codec
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
@@ -152,7 +153,10 @@ def _has_many_batches(records: Buffer, compiled: bool | None) -> bool:
     if compiled is not None:
         return compiled
     size = len(records)
-    return prefers_kernels(size) and int.from_bytes(records[8:12], "big") < size // _MANY_BATCHES
+    return (
+        prefers_kernels(size)
+        and int.from_bytes(records[LENGTH_AT:LENGTH_END], "big") < size // _MANY_BATCHES
+    )
 
 
 def _analyze_at_once(

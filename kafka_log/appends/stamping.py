@@ -8,19 +8,25 @@ Mirrors DefaultRecordBatch.setLastOffset, setMaxTimestamp, setPartitionLeaderEpo
 ByteBufferLegacyRecordBatch.
 """
 
-import struct
-
+from kafka_format.attributes import TIMESTAMP_TYPE_SHIFT
 from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble, attributes_of
+from kafka_format.batch_layout import (
+    BATCH,
+    MAGIC_AT,
+    MESSAGE_1,
+    MESSAGE_ATTRIBUTES_AT,
+    MESSAGE_CRC_AT,
+    MESSAGE_TIMESTAMP_AT,
+    PARTITION_LEADER_EPOCH_AT,
+)
 from kafka_format.checksum import crc32
 from kafka_format.record import TimestampType, wrap_int64
 from kafka_log.appends.batches import DefaultBatch, LegacyBatch
 
-_OFFSET = struct.Struct(">q")
-_EPOCH = struct.Struct(">i")
-_EPOCH_AT = 12
-_CRC = struct.Struct(">I")
-_ATTRIBUTES_AND_TIMESTAMP = struct.Struct(">Bq")
-_CRC_AT, _MAGIC_AT, _ATTRIBUTES_AT = 12, 16, 17
+_OFFSET = BATCH.field("base_offset").struct
+_EPOCH = BATCH.field("partition_leader_epoch").struct
+_CRC = MESSAGE_1.field("crc").struct
+_TIMESTAMP = MESSAGE_1.field("timestamp").struct
 
 
 def stamp_batch(
@@ -36,7 +42,7 @@ def stamp_batch(
     head, payload = bytearray(batch.raw[:HEADER_SIZE]), batch.raw[HEADER_SIZE:]
     _OFFSET.pack_into(head, 0, wrap_int64(last_offset - header.last_offset_delta))
     if partition_leader_epoch is not None:
-        _EPOCH.pack_into(head, _EPOCH_AT, partition_leader_epoch)
+        _EPOCH.pack_into(head, PARTITION_LEADER_EPOCH_AT, partition_leader_epoch)
     if header.timestamp_type is timestamp_type and header.max_timestamp == max_timestamp:
         return b"".join((head, payload))
     attributes = attributes_of(
@@ -59,7 +65,7 @@ def stamp_message(
     record = batch.record
     is_same = record.timestamp_type is timestamp_type and record.timestamp == max_timestamp
     if batch.magic > 0 and not is_same:
-        attributes = int(batch.codec) | (timestamp_type << 3)
-        _ATTRIBUTES_AND_TIMESTAMP.pack_into(out, _ATTRIBUTES_AT, attributes, max_timestamp)
-        _CRC.pack_into(out, _CRC_AT, crc32(memoryview(out)[_MAGIC_AT:]))
+        out[MESSAGE_ATTRIBUTES_AT] = int(batch.codec) | (timestamp_type << TIMESTAMP_TYPE_SHIFT)
+        _TIMESTAMP.pack_into(out, MESSAGE_TIMESTAMP_AT, max_timestamp)
+        _CRC.pack_into(out, MESSAGE_CRC_AT, crc32(memoryview(out)[MAGIC_AT:]))
     return bytes(out)

@@ -1,7 +1,8 @@
 """A log's batches one by one: checksums, records, and how the file ends.
 
-Behind what cannot be a batch the next one is looked for by its checksum, so that damage in the
-middle does not hide what follows. Only a file that is torn with no batch behind is torn at its end.
+After what cannot be a batch, the next one is searched for by its checksum (kafka_log.damage), so
+that damage in the middle does not hide what follows. A file is torn at its end only if no batch
+follows.
 """
 
 from __future__ import annotations
@@ -11,13 +12,22 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 from kafka_format.access import access
-from kafka_format.batch import Attributes
+from kafka_format.attributes import CONTROL
 from kafka_format.columnar.records import RecordScan
 from kafka_format.control import decode_control_record
-from kafka_format.errors import CrcMismatchError, FormatError, Location, OverLimitError
+from kafka_format.errors import FormatError, Location, OverLimitError
 from kafka_log.checks.finding import Finding
 from kafka_log.checks.records import judge_of
-from kafka_log.resync import BatchSearch
+from kafka_log.damage.findings import (
+    NOT_A_BATCH,
+    NOT_DECODABLE,
+    OUT_OF_PLACE,
+    OVER_LIMIT,
+    batch_finding_id,
+    gap_finding_id,
+)
+from kafka_log.damage.resync import BatchSearch
+from kafka_log.damage.walk import BatchWalk, Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +36,11 @@ if TYPE_CHECKING:
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
-    from kafka_format.log_file import SegmentEnd
     from kafka_log.checks.finding import About
     from kafka_log.checks.records import Judge
 
-OUT_OF_PLACE = "LOG007"
 _MOST_OFFSETS = 2**31 - 1
 """An index counts offsets from its segment's name in 31 bits."""
-_ENDS = {"corrupt_batch": "LOG002", "truncated_batch": "LOG004", "zeroed_tail": "LOG005"}
 
 
 def check_log(
@@ -52,57 +59,39 @@ def check_log(
     judge = judge_of(about.topic)
     places = None if base_offset is None else _Places(base_offset, next_base)
     search = BatchSearch(log, base_offset=base_offset)
-    position: int | None = 0
-    while position is not None:
-        scan = RecordScan(log, path=about.path, start=position, verify=verify)
-        next_offset = suspect = None
-        for columns in scan:
-            yield from _damaged(columns, about)
-            yield from _too_large(columns, about)
-            yield from _broken_controls(columns, about)
-            if places is not None:
-                yield from places.findings(columns, about)
-            if judge is not None:
-                yield from _judged(columns, judge, about)
-            if len(columns.batches):
-                next_offset = int(columns.batches.last_offset[-1]) + 1
-                suspect = _suspect(columns)
-        end = scan.end
-        if end is None or end.error is None:
-            return
-        is_zero = end.reason == "zeroed_tail"
-        behind = (end.position if suspect is None else suspect) + 1
-        position = None if is_zero else search.find(behind)
-        if suspect is None or position is None:
-            is_last = position is None and search.unread(about.path) is None
-            yield _ended(end, about, next_offset, is_last=is_last)
+
+    def scan_from(start: int) -> RecordScan:
+        return RecordScan(log, path=about.path, start=start, verify=verify)
+
+    next_offset: int | None = None
+    for part in BatchWalk(scan_from, search.resume):
+        if isinstance(part, Gap):
+            if not part.is_reported:
+                is_at_end = part.resumes_at is None and not search.has_given_up
+                finding_id = gap_finding_id(part, is_at_end=is_at_end)
+                yield Finding.of_error(finding_id, about, part.error, offset=next_offset)
+            next_offset = None
+            continue
+        yield from _damaged(part, about)
+        yield from _too_large(part, about)
+        yield from _broken_controls(part, about)
+        if places is not None:
+            yield from places.findings(part, about)
+        if judge is not None:
+            yield from _judged(part, judge, about)
+        if len(part.batches):
+            next_offset = int(part.batches.last_offset[-1]) + 1
     if (unread := search.unread(about.path)) is not None:
-        yield Finding.of_error("LOG002", about, unread)
-
-
-def _suspect(columns: RecordColumns) -> int | None:
-    """Where the last batch begins, if it is damaged: then so may be its length, and what seems to
-    be wrong behind it is not.
-    """
-    last = len(columns.batches) - 1
-    is_damaged = any(damage.batch == last for damage in columns.damage)
-    return int(columns.batches.position[last]) if is_damaged else None
+        yield Finding.of_error(NOT_A_BATCH, about, unread)
 
 
 def _damaged(columns: RecordColumns, about: About) -> Iterator[Finding]:
     if columns.is_continuation:  # the same batch again: told with its first piece
         return
     for damage in columns.damage:
-        rule = rule_of(damage.error)
+        finding_id = batch_finding_id(damage.error)
         offset = int(columns.batches.base_offset[damage.batch])
-        yield Finding.of_error(rule, about, damage.error, offset=offset)
-
-
-def rule_of(error: FormatError) -> str:
-    """What is wrong with a batch that lies where one should."""
-    if isinstance(error, CrcMismatchError):
-        return "LOG001"
-    return "LOG006" if isinstance(error, OverLimitError) else "LOG003"
+        yield Finding.of_error(finding_id, about, damage.error, offset=offset)
 
 
 def row_sizes(columns: RecordColumns) -> npt.NDArray[np.int64]:
@@ -138,13 +127,13 @@ def over_limit_error(columns: RecordColumns, row: int, path: str) -> OverLimitEr
 def _too_large(columns: RecordColumns, about: About) -> Iterator[Finding]:
     for row in over_limit(columns, access().max_decompressed_bytes).tolist():
         error = over_limit_error(columns, row, about.path)
-        yield Finding.of_error("LOG006", about, error, offset=int(columns.offset[row]))
+        yield Finding.of_error(OVER_LIMIT, about, error, offset=int(columns.offset[row]))
 
 
 def _broken_controls(columns: RecordColumns, about: About) -> Iterator[Finding]:
     """Control records that a broker cannot decode; those of an unknown type it passes over."""
     batches = columns.batches
-    is_control = (batches.attributes & Attributes.CONTROL != 0) & (batches.magic >= 2)
+    is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
     if not is_control.any():
         return
     for row in np.flatnonzero(is_control[columns.batch]).tolist():
@@ -155,7 +144,7 @@ def _broken_controls(columns: RecordColumns, about: About) -> Iterator[Finding]:
             offset = int(columns.offset[row])
             found = f"a control record of {error.found}"
             yield Finding.of(
-                "LOG003", about, found, error.expected, position=position, offset=offset
+                NOT_DECODABLE, about, found, error.expected, position=position, offset=offset
             )
 
 
@@ -209,7 +198,7 @@ class _Places:
 
 def _judged(columns: RecordColumns, judge: Judge, about: About) -> Iterator[Finding]:
     batches = columns.batches
-    is_control = (batches.attributes & Attributes.CONTROL != 0) & (batches.magic >= 2)
+    is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
     positions = batches.position[columns.batch].tolist()
     controls = np.asarray(is_control)[columns.batch].tolist()
     for row, (position, control) in enumerate(zip(positions, controls, strict=True)):
@@ -219,11 +208,3 @@ def _judged(columns: RecordColumns, judge: Judge, about: About) -> Iterator[Find
             yield Finding.of(
                 complaint.rule, about, *complaint[1:], position=position, offset=offset
             )
-
-
-def _ended(end: SegmentEnd, about: About, next_offset: int | None, *, is_last: bool) -> Finding:
-    """`next_offset`: what the log would go on with, if anything was read before."""
-    if end.error is None:
-        raise AssertionError("asked for an end in order")
-    rule = _ENDS[end.reason] if is_last else "LOG002"
-    return Finding.of_error(rule, about, end.error, offset=next_offset)

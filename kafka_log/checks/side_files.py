@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from kafka_format import offset_index, producer_snapshot, time_index, transaction_index
 from kafka_format.checkpoint_file import OffsetCheckpointEntry, decode_offset_checkpoint
 from kafka_format.clean_shutdown_file import CleanShutdownContent, decode_clean_shutdown_file
-from kafka_format.errors import CrcMismatchError, FormatError, UnsupportedError
+from kafka_format.errors import FormatError
 from kafka_format.index_end import Stop
 from kafka_format.leader_epoch_file import EpochEntry, decode_leader_epoch_checkpoint
 from kafka_format.partition_metadata import decode_partition_metadata
 from kafka_format.properties_file import decode_meta_properties
 from kafka_format.quorum_state import decode_quorum_state
 from kafka_log.checks.finding import Finding
+from kafka_log.damage.findings import snapshot_finding_id
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
@@ -131,19 +132,13 @@ def check_producer_snapshot(data: Buffer, about: About) -> Slots:
     try:
         file = producer_snapshot.decode_producer_snapshot(data, path=about.path)
     except FormatError as error:
-        return Slots(_whole_entries(data), (_snapshot_finding(error, about),), is_valid=False)
+        finding = Finding.of_error(snapshot_finding_id(error), about, error)
+        return Slots(_whole_entries(data), (finding,), is_valid=False)
     if not file.trailing:
         return Slots(file.entries)
     found = f"{len(file.trailing)} bytes behind {len(file.entries)} entries"
     position = len(data) - len(file.trailing)
     return Slots(file.entries, (Finding.of("SNP004", about, found, "none", position=position),))
-
-
-def _snapshot_finding(error: FormatError, about: About) -> Finding:
-    if isinstance(error, UnsupportedError):
-        return Finding.of_error("SNP003", about, error)
-    rule = "SNP001" if isinstance(error, CrcMismatchError) else "SNP002"
-    return Finding.of_error(rule, about, error)
 
 
 def _whole_entries(data: Buffer) -> NDArray[np.void]:

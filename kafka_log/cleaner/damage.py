@@ -18,28 +18,32 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
-from kafka_format.columnar.headers import BatchScan
+from kafka_format.columnar.headers import BatchColumns, BatchScan
 from kafka_format.columnar.records import RecordScan
-from kafka_format.errors import CrcMismatchError, FormatError, Location, MalformedRecordError
+from kafka_format.errors import CrcMismatchError, FormatError, Location
+from kafka_format.file_kinds import SEGMENT_INDEX_KINDS
+from kafka_log.damage.findings import NOT_A_BATCH, batch_finding_id
+from kafka_log.damage.resync import BatchSearch
+from kafka_log.damage.walk import BatchWalk, Gap
 from kafka_log.disk.files import opened
 from kafka_log.names import FileKind, FileState, live_base_offsets, segment_file_name
-from kafka_log.resync import BatchSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafka_format.columnar.headers import BatchColumns
+    from kafka_format.columnar.records import RecordColumns
     from kafka_log.disk.files import File, Files
     from kafka_log.log import PartitionLog
     from kafka_log.segment import LogSegment
 
 _CHUNK = 4 * 1024 * 1024
-_REBUILT = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 class Damage(NamedTuple):
     """Bytes of a `.log` that are no sound batch."""
 
+    rule: str
+    """The id of a finding (docs/findings)."""
     error: FormatError
     position: int
     size: int
@@ -49,13 +53,6 @@ class Damage(NamedTuple):
     """Of the sound batch behind, if that is what follows."""
     is_tail: bool = False
     """A write that was torn, or zeros, with nothing behind."""
-
-    @property
-    def rule(self) -> str:
-        """Of docs/findings."""
-        if isinstance(self.error, CrcMismatchError):
-            return "LOG001"
-        return "LOG003" if isinstance(self.error, MalformedRecordError) else "LOG002"
 
 
 def find_damage(
@@ -101,7 +98,7 @@ def leave_out_damage(files: Files, *, keeps_tail: bool = True) -> Iterator[Damag
             found.pop()
         if found:
             _without(files, base, found)
-            for kind in _REBUILT:
+            for kind in SEGMENT_INDEX_KINDS:
                 files.delete_if_exists(str(segment_file_name(base, kind)))
             yield from found
 
@@ -133,12 +130,13 @@ def _copy(source: File, start: int, end: int, target: File) -> None:
 # ------------------------------------------------------------------------------------ a walk
 
 
-class _Walk:
-    """What is known of offsets while the bytes of one log are gone through."""
+class _Offsets:
+    """The offsets around damage, as far as the walk over one log has come."""
 
     def __init__(self, base_offset: int) -> None:
         self.next_offset = base_offset
-        self.pending: tuple[FormatError, int] | None = None
+        self.pending: tuple[str, FormatError, int] | None = None
+        """Damage that has not ended yet: its finding, its error, where it begins."""
 
     def sound(self, position: int, base_offset: int, last_offset: int) -> Damage | None:
         """A good batch; what lay before it, if that was damaged."""
@@ -146,45 +144,41 @@ class _Walk:
         self.next_offset = last_offset + 1
         return ended
 
-    def damaged(self, error: FormatError, position: int) -> None:
+    def damaged(self, rule: str, error: FormatError, position: int) -> None:
         if self.pending is None:
-            self.pending = error, position
+            self.pending = rule, error, position
 
     def ended(self, position: int, next_offset: int | None) -> Damage | None:
         if self.pending is None:
             return None
-        error, start = self.pending
+        rule, error, start = self.pending
         self.pending = None
-        return Damage(error, start, position - start, self.next_offset, next_offset)
+        return Damage(rule, error, start, position - start, self.next_offset, next_offset)
 
 
 def _iter_damage(
     reader: BinaryIO, path: str, size: int, base_offset: int, *, is_deep: bool
 ) -> Iterator[Damage]:
-    walk = _Walk(base_offset)
+    offsets = _Offsets(base_offset)
     search = BatchSearch(reader, 0, size, base_offset=base_offset)
+
+    def scan_from(start: int) -> BatchScan | RecordScan:
+        kind = RecordScan if is_deep else BatchScan
+        return kind(reader, path=path, start=start, end=size)
+
     is_tail = False
-    start: int | None = 0
-    while start is not None:
-        scan: BatchScan | RecordScan
-        if is_deep:
-            scan = RecordScan(reader, path=path, start=start, end=size)
-            for columns in scan:
-                if not columns.is_continuation:  # the same batch again
-                    damage = {each.batch: each.error for each in columns.damage}
-                    yield from _of_batches(walk, columns.batches, damage)
-        else:
-            scan = BatchScan(reader, path=path, start=start, end=size)
-            for batches in scan:
-                yield from _of_batches(walk, batches, _wrong_checksums(batches))
-        end = scan.end
-        if end is None or end.error is None:
-            break
-        is_tail = walk.pending is None and end.reason != "corrupt_batch"
-        walk.damaged(end.error, end.position)
-        behind = end.position if walk.pending is None else walk.pending[1]
-        start = None if end.reason == "zeroed_tail" else search.find(behind + 1)
-    if (last := walk.ended(size, None)) is not None:
+    walk: BatchWalk[BatchColumns | RecordColumns] = BatchWalk(scan_from, search.resume)
+    for part in walk:
+        if isinstance(part, Gap):
+            is_torn = offsets.pending is None and part.reason != "corrupt_batch"
+            is_tail = is_torn and part.resumes_at is None
+            offsets.damaged(NOT_A_BATCH, part.error, part.position)
+        elif isinstance(part, BatchColumns):
+            yield from _of_batches(offsets, part, _wrong_checksums(part))
+        elif not part.is_continuation:  # else the same batch again
+            damage = {each.batch: each.error for each in part.damage}
+            yield from _of_batches(offsets, part.batches, damage)
+    if (last := offsets.ended(size, None)) is not None:
         yield last._replace(is_tail=is_tail)
 
 
@@ -200,19 +194,20 @@ def _wrong_checksums(batches: BatchColumns) -> dict[int, FormatError]:
 
 
 def _of_batches(
-    walk: _Walk, batches: BatchColumns, damage: Mapping[int, FormatError]
+    offsets: _Offsets, batches: BatchColumns, damage: Mapping[int, FormatError]
 ) -> Iterator[Damage]:
-    if not damage and walk.pending is None:
+    if not damage and offsets.pending is None:
         if len(batches):
-            walk.next_offset = int(batches.last_offset[-1]) + 1
+            offsets.next_offset = int(batches.last_offset[-1]) + 1
         return
     for i in range(len(batches)):
         position = int(batches.position[i])
         if i in damage:
-            told = walk.ended(position, None)
-            walk.damaged(damage[i], position)
+            ended = offsets.ended(position, None)
+            offsets.damaged(batch_finding_id(damage[i]), damage[i], position)
         else:
             # Of a legacy wrapper this is its last offset: the first is in its records.
-            told = walk.sound(position, int(batches.base_offset[i]), int(batches.last_offset[i]))
-        if told is not None:
-            yield told
+            first, last = int(batches.base_offset[i]), int(batches.last_offset[i])
+            ended = offsets.sound(position, first, last)
+        if ended is not None:
+            yield ended

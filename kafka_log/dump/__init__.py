@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING
 
 from kafka_format.access import ChangedError, ensure_regular, open_evidence
 from kafka_format.errors import FormatError
+from kafka_format.file_kinds import (
+    BATCH_FILE_KINDS,
+    OFFSET_INDEX_KINDS,
+    SEGMENT_KINDS,
+    TIME_INDEX_KINDS,
+)
 from kafka_log.dump.options import BytesDecoder, DumpOptions, Filters, RecordDecoder
 from kafka_log.dump.output import Output, file_fields, json_line
 from kafka_log.dump.report import Report
@@ -38,19 +44,7 @@ __all__ = [
     "is_kafkas",
 ]
 
-_LOGS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
-_OFFSET_INDEXES = (FileKind.OFFSET_INDEX, FileKind.REMOTE_OFFSET_INDEX)
-_TIME_INDEXES = (FileKind.TIME_INDEX, FileKind.REMOTE_TIME_INDEX)
-_BY_ENDING = {
-    kind.value: kind
-    for kind in (
-        FileKind.LOG,
-        FileKind.OFFSET_INDEX,
-        FileKind.TIME_INDEX,
-        FileKind.TRANSACTION_INDEX,
-        FileKind.PRODUCER_SNAPSHOT,
-    )
-}
+_BY_ENDING = {kind.value: kind for kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT)}
 _SLASHES = re.compile("/+")
 
 
@@ -65,7 +59,7 @@ def dump(
     """All files one after the other, then the reports. `on_progress` is told bytes done so far."""
     done = 0
     files = list(files)
-    together = sum(file.size for file in files if file.name.kind in _LOGS)
+    together = sum(file.size for file in files if file.name.kind in BATCH_FILE_KINDS)
 
     def at(position: int) -> None:
         if on_progress is not None:
@@ -127,15 +121,15 @@ def _dump_opened(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     kind = file.name.kind
-    if kind in _LOGS:
+    if kind in BATCH_FILE_KINDS:
         from kafka_log.dump.logs import dump_log
 
         dump_log(file, opened, options, output, report, together=together, on_progress=on_progress)
-    elif kind in _OFFSET_INDEXES or kind in _TIME_INDEXES:
+    elif kind in OFFSET_INDEX_KINDS or kind in TIME_INDEX_KINDS:
         from kafka_log.dump import indexes
 
         dump_index = (
-            indexes.dump_offset_index if kind in _OFFSET_INDEXES else indexes.dump_time_index
+            indexes.dump_offset_index if kind in OFFSET_INDEX_KINDS else indexes.dump_time_index
         )
         dump_index(file, opened, options, output, report)
     else:

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from kafka_format.access import access
+from kafka_format.attributes import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kafka_format.columnar.headers import BatchColumns, BatchScan, kernel_bytes
 from kafka_format.columnar.records import RecordColumns, RecordScan
 from kafka_format.columnar.window import readonly
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_format.record import TimestampType
+from kafka_log.damage.walk import Gap
 from kafka_log.dump import kernels as k
 from kafka_log.dump.lines import STORED_TIMESTAMP, JsonLines, TextLines
 from kafka_log.dump.rows import BOOLEANS, COMPRESSION_NAMES, RowWriter
@@ -41,8 +43,11 @@ _OUT_BYTES = 1024 * 1024
 _LARGE = 4 * 1024 * 1024
 _THREADS = min(2, os.cpu_count() or 1)
 _INT32_MAX = 2**31 - 1
-_LOG_APPEND_TIME, _CONTROL, _DELETE_HORIZON = 0x08, 0x20, 0x40
-_FLAGS = {"is_transactional": 0x10, "is_control": _CONTROL, "has_delete_horizon": _DELETE_HORIZON}
+_FLAGS = {
+    "is_transactional": TRANSACTIONAL,
+    "is_control": CONTROL,
+    "has_delete_horizon": DELETE_HORIZON,
+}
 _TIMESTAMP_TYPES = (
     TimestampType.CREATE_TIME,
     TimestampType.LOG_APPEND_TIME,
@@ -158,25 +163,16 @@ def dump_columns(
     report: Report,
     on_progress: Callable[[int], None] | None,
 ) -> SegmentEnd:
-    from kafka_log.dump.logs import length_at
+    from kafka_log.dump.logs import end_of, report_gap, walk_log
 
-    limit = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
-    dump = _ColumnDump(log, file.path, limit, options, writer, output, report)
-    position = 0
-    while True:
-        scan = dump.scan_from(position)
-        for batches in scan:
-            if on_progress is not None and len(batches):
-                on_progress(int(batches.position[-1]))
-        end = scan.end
-        if end is None:
-            raise AssertionError(f"{file.path}: a scan without an end")
-        skipped = length_at(log, end, limit)
-        if skipped is None:
-            return end
-        if end.error is not None:
-            report.found(end.error)
-        position = end.position + skipped
+    dump = _ColumnDump(log, file.path, options, writer, output, report)
+    walk = walk_log(dump.scan_from, log, file, options)
+    for batches in walk:
+        if isinstance(batches, Gap):
+            report_gap(batches, report)
+        elif on_progress is not None and len(batches):
+            on_progress(int(batches.position[-1]))
+    return end_of(walk)
 
 
 class _Scan:
@@ -200,7 +196,6 @@ class _ColumnDump:
         self,
         log: BinaryIO,
         path: str,
-        limit: int,
         options: DumpOptions,
         writer: RowWriter,
         output: Output,
@@ -210,7 +205,6 @@ class _ColumnDump:
 
         self._log = log
         self._path = path
-        self._limit = limit
         self._options = options
         self._filters = options.filters
         self._writer = writer
@@ -228,8 +222,7 @@ class _ColumnDump:
         self._out = np.empty(_OUT_BYTES, np.uint8)
         self._has_line = False  # the batch that the next piece may continue
 
-    def scan_from(self, position: int) -> _Scan:
-        end = self._limit
+    def scan_from(self, position: int, end: int) -> _Scan:
         if self._options.deep:
             records = RecordScan(
                 self._log, path=self._path, start=position, end=end, threads=_THREADS
@@ -291,9 +284,9 @@ class _ColumnDump:
             shown &= batches.max_timestamp >= filters.start_time
         if filters.end_time is not None and not self._options.deep:
             attributes = batches.attributes
-            create_time = ~legacy & ((attributes & _LOG_APPEND_TIME) == 0)
+            create_time = ~legacy & ((attributes & LOG_APPEND_TIME) == 0)
             earliest = np.where(create_time, batches.base_timestamp, batches.max_timestamp)
-            unknown = wrapper | (create_time & ((attributes & _DELETE_HORIZON) != 0))
+            unknown = wrapper | (create_time & ((attributes & DELETE_HORIZON) != 0))
             shown &= unknown | (earliest < filters.end_time)
         if filters.producer_ids:
             shown &= ~legacy & np.isin(batches.producer_id, list(filters.producer_ids))
@@ -303,7 +296,7 @@ class _ColumnDump:
 
     def _dump_records(self, records: RecordColumns) -> BatchColumns:
         batches = records.batches
-        by_row = batches.is_legacy | ((batches.attributes & _CONTROL) != 0)
+        by_row = batches.is_legacy | ((batches.attributes & CONTROL) != 0)
         by_row[[damage.batch for damage in records.damage]] = True
         by_row |= batches.size_in_bytes > access().max_decompressed_bytes
         if records.is_continuation and by_row[0]:
@@ -418,7 +411,7 @@ def _batch_column(batches: BatchColumns, name: str) -> Any:
     if name == "compression":
         return batches.codec
     if name == "timestamp_type":
-        return np.where(batches.magic == 0, 2, (attributes & _LOG_APPEND_TIME) != 0)
+        return np.where(batches.magic == 0, 2, (attributes & LOG_APPEND_TIME) != 0)
     if name == "last_sequence":
         return _last_sequence(batches)
     if name in _FLAGS:  # no field of legacy messages
@@ -440,7 +433,7 @@ def _int32(values: Int64s) -> Int64s:
 
 def _record_column(records: RecordColumns, rows: slice, name: str) -> Any:
     if name in ("timestamp_type", "is_log_append_time"):
-        of_batches = (records.batches.attributes & _LOG_APPEND_TIME) != 0
+        of_batches = (records.batches.attributes & LOG_APPEND_TIME) != 0
         return of_batches[records.batch[rows]] if of_batches.any() else False
     return getattr(records, _RECORD_NAMES.get(name, name))[rows]
 

@@ -1,22 +1,25 @@
 """`.log` and `.checkpoint`: batches, their records, and how the file ends.
 
-The walk is FileLogInputStream's. Where that ends with an exception at a batch whose length still
-makes sense, the batch is a finding, and the walk goes on behind it.
+Batches are read as FileLogInputStream reads them. Where that ends with an exception at a batch
+whose length still makes sense, the batch is a finding, and the walk goes on after it
+(kafka_log.damage.walk.resume_by_length).
 """
 
 from __future__ import annotations
 
 import dataclasses
-import struct
 import sys
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kafka_format.access import access
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.batch_layout import BATCH, LENGTH_END
 from kafka_format.errors import CorruptError, Location
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile, SegmentEnd
+from kafka_log.damage.walk import BatchWalk, Gap, P, Scan, resume_by_length
 from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 from kafka_log.dump.output import Output, file_fields, json_line
 from kafka_log.dump.rows import RowWriter
@@ -40,9 +43,7 @@ _LEAST_RECORD = 7  # bytes
 _PIECE = 1024 * 1024
 _WALKED = 1000
 
-_LENGTH = struct.Struct(">8xi")
-_LENGTH_END = 12
-_SMALLEST = 14
+_LENGTH = BATCH.reader("batch_length")
 _JAVA_MAX = 2**31 - 1
 _TOPIC_DECODERS = {
     "__consumer_offsets": RecordDecoder.OFFSETS,
@@ -142,8 +143,8 @@ def _by_columns(
 def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
     """How long the row writer would take, judged by the first batches."""
     log.seek(0)
-    head = log.read(_LENGTH_END)
-    if len(head) == _LENGTH_END and _LENGTH.unpack(head)[0] > access().max_decompressed_bytes:
+    head = log.read(LENGTH_END)
+    if len(head) == LENGTH_END and _LENGTH.unpack(head)[0] > access().max_decompressed_bytes:
         return 0  # nothing in it is looked at
     seconds, position = 0.0, _SAMPLE
     for batch in LogFile(log, end=size).batches():
@@ -175,74 +176,79 @@ def _dump_rows(
     report: Report,
     on_progress: Callable[[int], None] | None,
 ) -> SegmentEnd:
-    end = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
-    batches = Batches(log, file.path, end=end, report=report)
-    for batch in batches:
-        for part in writer.batch(batch):
-            output.text(part)
-        if on_progress is not None:
-            on_progress(batch.position)
-    return batches.end
+    walk = walk_log(partial(_RowScan, log, file.path), log, file, options)
+    for piece in walk:
+        if isinstance(piece, Gap):
+            report_gap(piece, report)
+            continue
+        for batch in piece:
+            for part in writer.batch(batch):
+                output.text(part)
+            if on_progress is not None:
+                on_progress(batch.position)
+    return end_of(walk)
 
 
-class Batches:
-    """Batches in the order of the file, past those that are none; then `end`.
+def walk_log(
+    scan_from: Callable[[int, int], Scan[P]], log: BinaryIO, file: FoundFile, options: DumpOptions
+) -> BatchWalk[P]:
+    """The walk of a dump; a scan takes where it begins, and where the bytes to be dumped end."""
+    limit = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
+    return BatchWalk(lambda start: scan_from(start, limit), resume_by_length(log, limit))
 
-    Sound batches of magic 2 are cut from large pieces; LogFile is asked about everything else.
+
+def report_gap(gap: Gap, report: Report) -> None:
+    """A batch that is stepped over is a finding; what ends the file is reported with its end."""
+    if gap.resumes_at is not None:
+        report.found(gap.error)
+
+
+def end_of(walk: BatchWalk[P]) -> SegmentEnd:
+    if walk.end is None:
+        raise AssertionError("a walk that has run out has an end")
+    return walk.end
+
+
+class _RowScan:
+    """Batches in the order of the file, up to one that is none, in pieces.
+
+    Sound batches of magic 2 are cut from large reads; LogFile is asked about everything else. A
+    piece is an iterator, to be used up before the next one is asked for.
     """
 
-    end: SegmentEnd
-
-    def __init__(self, log: BinaryIO, path: str, *, end: int, report: Report) -> None:
+    def __init__(self, log: BinaryIO, path: str, start: int, limit: int) -> None:
         self._log = log
         self._path = path
-        self._limit = end
-        self._report = report
+        self._position = start
+        self._limit = limit
+        self.end: SegmentEnd | None = None
 
-    def __iter__(self) -> Iterator[AnyBatch]:
-        position: int | None = 0
-        while position is not None:
-            for plain in self._plain_from(position):
-                yield plain
-                position = plain.position + len(plain.raw)
-            walk = LogFile(self._log, path=self._path, start=position, end=self._limit)
-            for batch in islice(walk.batches(), _WALKED):
-                yield batch
-                position = batch.position + len(batch.raw)
-            if walk.end is not None:
-                position = self._behind(walk.end)
+    def __iter__(self) -> Iterator[Iterator[AnyBatch]]:
+        while self.end is None:
+            yield self._plain()
+            yield self._any()
 
-    def _plain_from(self, position: int) -> Iterator[RecordBatch]:
+    def _plain(self) -> Iterator[RecordBatch]:
+        position = self._position
         self._log.seek(position)
-        piece = memoryview(self._log.read(min(_PIECE, self._limit - position)))
-        at, left = 0, len(piece)
+        data = memoryview(self._log.read(min(_PIECE, self._limit - position)))
+        at, left = 0, len(data)
         while left >= HEADER_SIZE:
-            header = BatchHeader.unpack(piece, at)
+            header = BatchHeader.unpack(data, at)
             size = header.size_in_bytes
             if header.magic != MAGIC or not HEADER_SIZE <= size <= left:
-                return
-            yield RecordBatch(header, self._path, position + at, piece[at : at + size])
+                break
+            yield RecordBatch(header, self._path, position + at, data[at : at + size])
             at += size
             left -= size
+        self._position = position + at
 
-    def _behind(self, end: SegmentEnd) -> int | None:
-        skipped = length_at(self._log, end, self._limit)
-        if skipped is None:
-            self.end = end
-            return None
-        if end.error is not None:
-            self._report.found(end.error)
-        return end.position + skipped
-
-
-def length_at(log: BinaryIO, end: SegmentEnd, limit: int) -> int | None:
-    """The length of a batch that cannot be read, if it may be one."""
-    if end.reason != "corrupt_batch":
-        return None
-    log.seek(end.position)
-    (length,) = _LENGTH.unpack(log.read(_LENGTH_END))
-    fits = _SMALLEST <= length <= limit - end.position - _LENGTH_END
-    return _LENGTH_END + length if fits else None
+    def _any(self) -> Iterator[AnyBatch]:
+        log = LogFile(self._log, path=self._path, start=self._position, end=self._limit)
+        for batch in islice(log.batches(), _WALKED):
+            yield batch
+            self._position = batch.position + len(batch.raw)
+        self.end = log.end
 
 
 def _print_end(

@@ -8,8 +8,9 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 from kafka_format.access import access
+from kafka_format.attributes import CODEC_MASK
 from kafka_format.batch import BatchHeader, RecordBatch
-from kafka_format.compression import CODEC_MASK, Codec
+from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, decode_control_record
 from kafka_format.errors import (
     CrcMismatchError,

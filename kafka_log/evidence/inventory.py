@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.file_kinds import ALWAYS_WRITTEN_KINDS
 from kafka_log.file_limits import largest_size
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
@@ -35,14 +36,6 @@ CHECKPOINTS = (
     FileKind.REPLICATION_OFFSET_CHECKPOINT,
     FileKind.CLEANER_OFFSET_CHECKPOINT,
 )
-SEGMENT_KINDS = (
-    FileKind.LOG,
-    FileKind.OFFSET_INDEX,
-    FileKind.TIME_INDEX,
-    FileKind.TRANSACTION_INDEX,
-)
-_NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-"""What a broker makes for every segment."""
 
 
 class Trouble(StrEnum):
@@ -93,7 +86,7 @@ class Segment:
     @property
     def missing(self) -> tuple[FileKind, ...]:
         """What a broker would have beside it; transaction indexes and snapshots come and go."""
-        return tuple(kind for kind in _NEEDED if kind not in self.files)
+        return tuple(kind for kind in ALWAYS_WRITTEN_KINDS if kind not in self.files)
 
     @property
     def size_in_bytes(self) -> int:

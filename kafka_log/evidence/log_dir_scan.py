@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kafka_format.checkpoint_file import read_offset_checkpoint
 from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_shutdown_file
 from kafka_format.errors import FormatError
+from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_format.partition_metadata import read_partition_metadata
 from kafka_format.properties_file import read_meta_properties
 from kafka_log.directory import EntryKind, is_named_as_file
@@ -17,7 +18,6 @@ from kafka_log.disk.live_lock import is_held
 from kafka_log.evidence.cluster_metadata import read_cluster_metadata
 from kafka_log.evidence.inventory import (
     CHECKPOINTS,
-    SEGMENT_KINDS,
     Checkpoint,
     CheckpointState,
     File,

@@ -2,6 +2,7 @@
 
 from enum import Enum
 
+from kafka_format.file_kinds import REMOTE_INDEX_KINDS
 from kafka_log.names import FileKind, FileName, FileState
 
 _DESCRIPTIONS = {
@@ -56,13 +57,7 @@ _IN_LOG_DIR = frozenset(
         FileKind.LOCK,
     }
 )
-_IN_CACHE = frozenset(
-    {
-        FileKind.REMOTE_OFFSET_INDEX,
-        FileKind.REMOTE_TIME_INDEX,
-        FileKind.REMOTE_TRANSACTION_INDEX,
-    }
-)
+_IN_CACHE = frozenset(REMOTE_INDEX_KINDS)
 _IN_PARTITION = frozenset(FileKind) - _IN_LOG_DIR - _IN_CACHE - {FileKind.UNKNOWN}
 KINDS = {
     Place.LOG_DIR: _IN_LOG_DIR,

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_format.checkpoint_file import MAX_SIZE
 from kafka_format.errors import OverLimitError
+from kafka_format.file_kinds import SEGMENT_INDEX_KINDS, SEGMENT_KINDS
 from kafka_log.errors import (
     CorruptIndexError,
     InvalidOffsetError,
@@ -50,11 +51,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _LONG_MAX = 2**63 - 1
 _DELETED = FileState.DELETED.value
-_INDEX_ENDINGS = (
-    FileKind.OFFSET_INDEX.value,
-    FileKind.TIME_INDEX.value,
-    FileKind.TRANSACTION_INDEX.value,
-)
+_INDEX_ENDINGS = tuple(kind.value for kind in SEGMENT_INDEX_KINDS)
 
 
 class LoadedLogOffsets(NamedTuple):
@@ -414,13 +411,7 @@ class LogLoader:
         return self._files.read(FileKind.LEADER_EPOCH_CHECKPOINT.value, limit=MAX_SIZE)
 
     def _names_of(self, segment: LogSegment) -> list[str]:
-        kinds = (
-            FileKind.LOG,
-            FileKind.OFFSET_INDEX,
-            FileKind.TIME_INDEX,
-            FileKind.TRANSACTION_INDEX,
-        )
-        names = [str(segment_file_name(segment.base_offset, kind)) for kind in kinds]
+        names = [str(segment_file_name(segment.base_offset, kind)) for kind in SEGMENT_KINDS]
         return [name for name in names if self._files.exists(name)]
 
     def _last_segment(self) -> LogSegment:

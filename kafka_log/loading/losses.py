@@ -22,11 +22,13 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 import numpy as np
 
 from kafka_format.access import access
+from kafka_format.attributes import CODEC_MASK, UNUSED_BITS
 from kafka_format.batch import HEADER_SIZE, BatchHeader
 from kafka_format.columnar.headers import BatchScan
+from kafka_format.compression import Codec
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch, decode_legacy_header
-from kafka_log.resync import BatchSearch
+from kafka_log.damage.resync import BatchSearch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,11 +39,9 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 _CHUNK = 1024 * 1024
-_UNUSED_ATTRIBUTES = 0xFF80
-_CODECS = 5
-_CODEC_MASK = 0x07
 _MODERN = 2
-_LENGTH_END = 12
+_UNUSED_ATTRIBUTES = UNUSED_BITS[_MODERN]
+_CODECS = len(Codec)
 
 
 @dataclass(slots=True)
@@ -228,7 +228,7 @@ def _is_plausible(batches: BatchColumns) -> Bools:
     """Return which headers Kafka could have written, whatever their checksums say."""
     count, delta = batches.record_count, batches.last_offset_delta
     modern: Bools = (batches.attributes & _UNUSED_ATTRIBUTES) == 0
-    modern &= ((batches.attributes & _CODEC_MASK) < _CODECS) & (batches.magic == _MODERN)
+    modern &= ((batches.attributes & CODEC_MASK) < _CODECS) & (batches.magic == _MODERN)
     modern &= (delta >= 0) & (count >= 0) & (count <= delta + 1)
     modern &= (batches.producer_id >= -1) & (batches.producer_epoch >= -1)
     legacy = batches.is_legacy & (batches.magic >= 0)
@@ -242,7 +242,7 @@ def _is_plausible_header(header: BatchHeader) -> bool:
         header.magic == _MODERN
         and header.base_offset >= 0
         and attributes & _UNUSED_ATTRIBUTES == 0
-        and attributes & _CODEC_MASK < _CODECS
+        and attributes & CODEC_MASK < _CODECS
         and 0 <= header.record_count <= header.last_offset_delta + 1
         and header.producer_id >= -1
         and header.producer_epoch >= -1

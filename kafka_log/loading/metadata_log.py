@@ -31,7 +31,10 @@ METADATA_LOG_CONFIG = LogConfig(
     producer_id_expiration_ms=2**31 - 1,
 )
 """Whatever server.properties says of other logs."""
-_ENDINGS = (".checkpoint", ".checkpoint.part", ".checkpoint.deleted")
+_ENDINGS = tuple(
+    FileKind.METADATA_SNAPSHOT.value + state.value
+    for state in (FileState.LIVE, FileState.PARTIAL, FileState.DELETED)
+)
 
 
 class SnapshotId(NamedTuple):

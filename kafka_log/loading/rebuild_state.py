@@ -9,6 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader
+from kafka_format.batch_layout import BATCH, LENGTH_AT, LENGTH_END
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import CorruptError
 from kafka_log.loading.journal import Action, Journal
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from kafka_log.segment import LogSegment
     from kafka_log.segments import LogSegments
 
-_HEADER_ALONE = (HEADER_SIZE - 12).to_bytes(4, "big")
+_HEADER_ALONE = BATCH.field("batch_length").struct.pack(HEADER_SIZE - LENGTH_END)
 """The length of a batch without records."""
 
 
@@ -143,6 +144,8 @@ def _add_batches(
     if BatchHeader.unpack(header).producer_id >= 0:
         if BatchHeader.unpack(header).is_control:
             raise walk.end.error  # for there is no marker to be read
-        for batches in HeaderWalk(header[:8] + _HEADER_ALONE + header[12:], path=log.path):
+        for batches in HeaderWalk(
+            header[:LENGTH_AT] + _HEADER_ALONE + header[LENGTH_END:], path=log.path
+        ):
             replay.add(batches, log.read_exactly)
     return int(batch.position + batch.size_in_bytes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
 
+from kafka_format.batch_layout import CRC_AT, MESSAGE_CRC_AT
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece
 from kafka_format.errors import CrcMismatchError, FormatError, Location
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 _LONG_MAX = 2**63 - 1
-_CRC_POSITION = 17
-_LEGACY_CRC_POSITION = 12
-
 _MANY_BATCHES = 512
 
 # Loading numba takes as long as walking over this much without it, if batches are small.
@@ -178,7 +176,7 @@ class SegmentRecovery:
         """What stopped the walk at a batch: returned if it cuts the log, raised if it does more."""
         path, position = batches.path, int(batches.position[batch])
         if why == k.INVALID_BATCH:
-            crc = _LEGACY_CRC_POSITION if batches.is_legacy[batch] else _CRC_POSITION
+            crc = MESSAGE_CRC_AT if batches.is_legacy[batch] else CRC_AT
             computed = 0 if batches.computed_crc is None else int(batches.computed_crc[batch])
             return CrcMismatchError(
                 Location(path, position + crc),

@@ -16,6 +16,7 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.attributes import LOG_APPEND_TIME
 from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, located_in_payload
 from kafka_format.compression import codec_of
 from kafka_format.control import ControlRecordType, decode_control_key
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 TV_UNKNOWN = -1
 """No transaction version: of data, and of markers that are replicated."""
 _TV_2 = 2
-_LOG_APPEND_TIME = 0x08
 _MAX_PRODUCER_EPOCH = 2**15 - 1
 _MAX_SEQUENCE = 2**31 - 1
 _MARKER_VALUE = struct.Struct(
@@ -309,7 +309,7 @@ def first_control_record(batch: RecordBatch) -> Record | None:
         base_offset=header.base_offset,
         base_timestamp=header.base_timestamp,
         base_sequence=header.base_sequence,
-        log_append_time=header.max_timestamp if header.attributes & _LOG_APPEND_TIME else None,
+        log_append_time=header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
         size=SLICE_RECORDS if header.codec_id else 1,
     )
     try:

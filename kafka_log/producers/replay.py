@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from kafka_format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kafka_format.batch import HEADER_SIZE, decode_batch
 from kafka_format.columnar.records import Damage
-from kafka_format.compression import CODEC_MASK
 from kafka_format.errors import FormatError
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_SEQUENCE, increment_sequence, wrap_int64
@@ -61,9 +61,6 @@ BatchReader = Callable[[int, int], Buffer]
 """The bytes at a position of the segment's file, so many: those of one control batch."""
 OnCompleted = Callable[[CompletedTxn, int], None]
 
-_LOG_APPEND_TIME = 0x08
-_TRANSACTIONAL = 0x10
-_CONTROL = 0x20
 _MAX_SEQUENCE = 2**31 - 1
 
 # A marker as every coordinator writes it: one record, each varint a byte.
@@ -112,7 +109,7 @@ def replay(
     ordered = rows[np.argsort(batches.producer_id[rows], kind="stable")]
     for run in _runs(batches, ordered):
         entry = transactions.entry(run.producer_id)
-        if run.flags & _CONTROL:
+        if run.flags & CONTROL:
             _apply_marker(entry, run, markers.get(run.row), transactions)
         else:
             _apply_data(entry, run, batches, transactions)
@@ -162,9 +159,9 @@ class ProducerReplay:
         self._completed.append(completed)
 
     def applied(self, run: Run) -> None:
-        if run.flags & _TRANSACTIONAL and self._manager.has_verifications:
+        if run.flags & TRANSACTIONAL and self._manager.has_verifications:
             self._manager.end_verification(
-                run.producer_id, run.producer_epoch, is_control=bool(run.flags & _CONTROL)
+                run.producer_id, run.producer_epoch, is_control=bool(run.flags & CONTROL)
             )
 
     def _info(self, producer_id: int) -> ProducerAppendInfo:
@@ -192,8 +189,8 @@ def _runs(batches: BatchColumns, ordered: Int64s) -> Iterator[Run]:
     """By their first batches; `ordered` are rows by producer, then by place."""
     producer_id = batches.producer_id[ordered]
     producer_epoch = batches.producer_epoch[ordered]
-    flags = batches.attributes[ordered] & (_TRANSACTIONAL | _CONTROL)
-    is_control = (flags & _CONTROL).astype(np.bool_)
+    flags = batches.attributes[ordered] & (TRANSACTIONAL | CONTROL)
+    is_control = (flags & CONTROL).astype(np.bool_)
     starts = _group_starts(is_control, producer_id, producer_epoch, flags)
     first_rows = ordered[starts]
     in_log_order = np.argsort(first_rows)
@@ -221,10 +218,10 @@ def _apply_data(
     entry: ProducerStateEntry, run: Run, batches: BatchColumns, transactions: Transactions
 ) -> None:
     if entry.current_txn_first_offset is None:
-        if run.flags & _TRANSACTIONAL:
+        if run.flags & TRANSACTIONAL:
             entry.current_txn_first_offset = run.first_offset
             transactions.started(TxnMetadata(run.producer_id, run.first_offset))
-    elif not run.flags & _TRANSACTIONAL:
+    elif not run.flags & TRANSACTIONAL:
         position = int(batches.position[run.row])
         where = f"{batches.path}@{position}: producer {run.producer_id}"
         raise outside_of_transaction(run.producer_epoch, where, entry.current_txn_first_offset)
@@ -271,7 +268,7 @@ def _latest(
     batches: BatchColumns, ordered: Int64s, markers: dict[int, EndTransactionMarker]
 ) -> Iterator[_Latest]:
     """One a producer. Control batches that compaction emptied leave nothing."""
-    is_control = (batches.attributes[ordered] & _CONTROL).astype(np.bool_)
+    is_control = (batches.attributes[ordered] & CONTROL).astype(np.bool_)
     says_something = ~is_control | (batches.record_count[ordered] != 0)
     ordered, is_control = ordered[says_something], is_control[says_something]
     if not len(ordered):
@@ -351,7 +348,7 @@ def _read_markers(
     batches: BatchColumns, rows: Int64s, read_batch: BatchReader
 ) -> tuple[dict[int, EndTransactionMarker], int, FormatError | IllegalControlRecordError | None]:
     """The markers by their rows, up to the first that is none: its row, and what is wrong."""
-    is_control = (batches.attributes[rows] & _CONTROL).astype(np.bool_)
+    is_control = (batches.attributes[rows] & CONTROL).astype(np.bool_)
     found = rows[is_control & (batches.record_count[rows] != 0)]  # emptied ones say nothing
     markers: dict[int, EndTransactionMarker] = {}
     columns = (
@@ -368,7 +365,7 @@ def _read_markers(
     ):
         data = read_batch(position, size)
         if size == len(data) == _MARKER_BATCH_SIZE and count == 1 and not attributes & CODEC_MASK:
-            log_append_time = latest if attributes & _LOG_APPEND_TIME else None
+            log_append_time = latest if attributes & LOG_APPEND_TIME else None
             marker = _usual_marker(data, base, log_append_time)
             if marker is not None:
                 markers[row] = marker

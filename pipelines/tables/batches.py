@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_format.batch_layout import CRC_AT, MESSAGE_CRC_AT
 from kafka_format.columnar.headers import BatchColumns
 from kafka_format.errors import CrcMismatchError, Location
 from kafka_format.shown_text import name_text
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from pipelines.splits import Split
 
 _ENOUGH = 10_000
-_CRC, _LEGACY_CRC = 17, 12
-"""Where a checksum stands in a batch, and in a message of magic 0 or 1."""
 
 
 class _Batches:
@@ -123,7 +122,7 @@ def _joined(found: Sequence[BatchColumns]) -> BatchColumns:
 
 def _mismatch(batches: BatchColumns, batch: int, path: str) -> CrcMismatchError:
     """As the row decoder words it."""
-    place = _LEGACY_CRC if batches.is_legacy[batch] else _CRC
+    place = MESSAGE_CRC_AT if batches.is_legacy[batch] else CRC_AT
     computed = 0 if batches.computed_crc is None else int(batches.computed_crc[batch])
     return CrcMismatchError(
         Location(path, int(batches.position[batch]) + place),

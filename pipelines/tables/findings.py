@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 from kafka_format.access import watching
 from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.file_kinds import (
+    BATCH_FILE_KINDS,
+    OFFSET_INDEX_KINDS,
+    TIME_INDEX_KINDS,
+    TRANSACTION_INDEX_KINDS,
+)
 from kafka_log.checks import side_files as checks
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.finding import About, Finding
@@ -34,8 +40,6 @@ if TYPE_CHECKING:
     from kafka_log.evidence.inventory import Inventory, Segment
     from pipelines.options import Options
     from pipelines.tables.rows import Row
-
-_LOGS = frozenset({FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT})
 
 
 class _Findings:
@@ -106,7 +110,7 @@ def file_findings(task: FileTask, storage: Storage, *, verify: bool = True) -> I
     about = About(task.file.path, topic, task.partition)
     with watching() as watch:
         try:
-            if kind in _LOGS:
+            if kind in BATCH_FILE_KINDS:
                 yield from _log_findings(task, storage, about, verify=verify)
             else:
                 yield from _small_file_findings(task, storage, about)
@@ -157,13 +161,13 @@ def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iter
     if kind is FileKind.UNKNOWN or kind is FileKind.LOCK:
         return
     data = storage.read(about.path, limit=JAVA_MAX)
-    if kind in (FileKind.OFFSET_INDEX, FileKind.REMOTE_OFFSET_INDEX):
+    if kind in OFFSET_INDEX_KINDS:
         yield from checks.check_offset_index(data, base_offset, about).findings
-    elif kind in (FileKind.TIME_INDEX, FileKind.REMOTE_TIME_INDEX):
+    elif kind in TIME_INDEX_KINDS:
         yield from checks.check_time_index(data, base_offset, about).findings
         if task.segment and (end := later_than_its_index(task.segment, storage)):
             yield ends_early(*end, about)
-    elif kind in (FileKind.TRANSACTION_INDEX, FileKind.REMOTE_TRANSACTION_INDEX):
+    elif kind in TRANSACTION_INDEX_KINDS:
         yield from checks.check_transaction_index(data, about).findings
     elif kind is FileKind.PRODUCER_SNAPSHOT:
         yield from checks.check_producer_snapshot(data, about).findings

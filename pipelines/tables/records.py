@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kafka_format.access import access
+from kafka_format.attributes import CONTROL, TRANSACTIONAL
 from kafka_format.errors import FormatError, Location
-from kafka_log.checks.logs import OUT_OF_PLACE, over_limit, over_limit_error
+from kafka_log.checks.logs import over_limit, over_limit_error
+from kafka_log.damage.findings import OUT_OF_PLACE, OVER_LIMIT
 from pipelines.arrow import (
-    CONTROL,
-    TRANSACTIONAL,
     RecordRows,
     is_flagged,
     merged,
@@ -104,7 +104,7 @@ class _Lost:
             offset = int(columns.offset[row])
             base = int(columns.batches.base_offset[columns.batch[row]])
             self.waiting.append(
-                Damage("LOG006", error, error.location.position, (offset, offset), base)
+                Damage(OVER_LIMIT, error, error.location.position, (offset, offset), base)
             )
 
     def out_of_place(self, columns: RecordColumns) -> None:

@@ -17,6 +17,7 @@ from kafka_format.access import watching
 from kafka_format.checkpoint_file import MAX_SIZE as MAX_CHECKPOINT_SIZE
 from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.file_kinds import OFFSET_INDEX_KINDS, TIME_INDEX_KINDS, TRANSACTION_INDEX_KINDS
 from kafka_format.leader_epoch_file import MAX_SIZE as MAX_EPOCHS_SIZE
 from kafka_format.shown_text import name_base64, name_text
 from kafka_log.checks import side_files as checks
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
     from pipelines.tables.rows import Row
 
 _KINDS = {
-    "offset_index": {FileKind.OFFSET_INDEX, FileKind.REMOTE_OFFSET_INDEX},
-    "time_index": {FileKind.TIME_INDEX, FileKind.REMOTE_TIME_INDEX},
-    "transaction_index": {FileKind.TRANSACTION_INDEX, FileKind.REMOTE_TRANSACTION_INDEX},
+    "offset_index": set(OFFSET_INDEX_KINDS),
+    "time_index": set(TIME_INDEX_KINDS),
+    "transaction_index": set(TRANSACTION_INDEX_KINDS),
     "producer_snapshots": {FileKind.PRODUCER_SNAPSHOT},
     "leader_epochs": {FileKind.LEADER_EPOCH_CHECKPOINT},
     "checkpoints": set(CHECKPOINTS),

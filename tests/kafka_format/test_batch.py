@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_format.batch import (
-    Attributes,
     BatchHeader,
     assemble,
     decode_batch,
@@ -107,12 +106,6 @@ def test_the_flags_have_names() -> None:
     header = HEADER._replace(attributes=0x7C)
     assert header.codec is Codec.ZSTD
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    assert Attributes(0x78) == (
-        Attributes.LOG_APPEND_TIME
-        | Attributes.TRANSACTIONAL
-        | Attributes.CONTROL
-        | Attributes.DELETE_HORIZON
-    )
     assert header.delete_horizon_ms == 1000
 
 

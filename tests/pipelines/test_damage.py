@@ -11,7 +11,7 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, TruncatedError
 from kafka_format.record import SimpleRecord
-from kafka_log import resync
+from kafka_log.damage import resync
 from pipelines.storage import Storage, StorageError
 from pipelines.tables.side_files import DamageError
 from tests import golden

@@ -14,8 +14,8 @@ from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from kafka_log import resync
-from kafka_log.resync import BatchSearch, find_batch, is_batch
+from kafka_log.damage import resync
+from kafka_log.damage.resync import BatchSearch, find_batch, is_batch
 
 RECORDS = [SimpleRecord(1000, b"key", b"value" * 20)]
 BATCHES = {

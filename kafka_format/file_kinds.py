@@ -1,0 +1,77 @@
+"""The kinds of files in a log directory, by the endings of their names, and which belong together.
+
+kafka_log.names is the grammar of whole names.
+"""
+
+from enum import Enum
+
+
+class FileKind(Enum):
+    """What a file is; the value is the ending of its name, or the whole of it."""
+
+    LOG = ".log"
+    OFFSET_INDEX = ".index"
+    TIME_INDEX = ".timeindex"
+    TRANSACTION_INDEX = ".txnindex"
+    PRODUCER_SNAPSHOT = ".snapshot"
+    METADATA_SNAPSHOT = ".checkpoint"
+    REMOTE_OFFSET_INDEX = "_.index"
+    REMOTE_TIME_INDEX = "_.timeindex"
+    REMOTE_TRANSACTION_INDEX = "_.txnindex"
+    LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+    PARTITION_METADATA = "partition.metadata"
+    QUORUM_STATE = "quorum-state"
+    RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+    LOG_START_OFFSET_CHECKPOINT = "log-start-offset-checkpoint"
+    CLEANER_OFFSET_CHECKPOINT = "cleaner-offset-checkpoint"
+    REPLICATION_OFFSET_CHECKPOINT = "replication-offset-checkpoint"
+    META_PROPERTIES = "meta.properties"
+    BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+    CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+    LOCK = ".lock"
+    UNKNOWN = ""
+
+    @property
+    def ending(self) -> str:
+        return self.value.removeprefix("_")
+
+
+class FileState(Enum):
+    """What becomes of a file; the value is the suffix that says so."""
+
+    LIVE = ""
+    DELETED = ".deleted"
+    """To be removed, now or at the next start."""
+    CLEANED = ".cleaned"
+    """The cleaner's unfinished output."""
+    SWAP = ".swap"
+    """The cleaner's finished output, about to replace its sources."""
+    TEMPORARY = ".tmp"
+    """Half of an atomic replacement that was never completed."""
+    PARTIAL = ".part"
+    """A metadata snapshot that is being written or fetched."""
+
+
+SEGMENT_KINDS = (
+    FileKind.LOG,
+    FileKind.OFFSET_INDEX,
+    FileKind.TIME_INDEX,
+    FileKind.TRANSACTION_INDEX,
+)
+"""The files of a segment."""
+SEGMENT_INDEX_KINDS = SEGMENT_KINDS[1:]
+"""The indexes of a segment: a load can rebuild them from its `.log`."""
+ALWAYS_WRITTEN_KINDS = SEGMENT_KINDS[:3]
+"""The files that a broker writes for every segment."""
+REMOTE_INDEX_KINDS = (
+    FileKind.REMOTE_OFFSET_INDEX,
+    FileKind.REMOTE_TIME_INDEX,
+    FileKind.REMOTE_TRANSACTION_INDEX,
+)
+"""The indexes of a segment in tiered storage, in the broker's cache."""
+OFFSET_INDEX_KINDS, TIME_INDEX_KINDS, TRANSACTION_INDEX_KINDS = zip(
+    SEGMENT_INDEX_KINDS, REMOTE_INDEX_KINDS, strict=True
+)
+"""The kinds that have the same format: of a local segment, and of a remote one."""
+BATCH_FILE_KINDS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
+"""The files that consist of record batches."""

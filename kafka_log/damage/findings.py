@@ -1,0 +1,59 @@
+"""The one table from what is wrong with bytes to the id of a finding (docs/findings).
+
+A rule for a class of errors holds for its subclasses; the first one that fits counts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_format.errors import CrcMismatchError, FormatError, OverLimitError, UnsupportedError
+
+if TYPE_CHECKING:
+    from kafka_log.damage.walk import Gap
+
+    Table = tuple[tuple[type[FormatError], str], ...]
+
+NOT_A_BATCH = "LOG002"
+"""Bytes that cannot be a batch."""
+NOT_DECODABLE = "LOG003"
+"""Records that cannot be decoded, in a batch with the right checksum."""
+OVER_LIMIT = "LOG006"
+"""Records larger than the reader's limit."""
+OUT_OF_PLACE = "LOG007"
+"""A batch outside of its segment's offsets, or before the batch that it follows."""
+
+_IN_A_BATCH: Table = (
+    (CrcMismatchError, "LOG001"),
+    (OverLimitError, OVER_LIMIT),
+    (FormatError, NOT_DECODABLE),
+)
+_IN_A_SNAPSHOT: Table = (
+    (UnsupportedError, "SNP003"),
+    (CrcMismatchError, "SNP001"),
+    (FormatError, "SNP002"),
+)
+_AT_THE_END_OF_A_LOG = {
+    "corrupt_batch": NOT_A_BATCH,
+    "truncated_batch": "LOG004",
+    "zeroed_tail": "LOG005",
+}
+
+
+def batch_finding_id(error: FormatError) -> str:
+    """Return the id for an error in a batch that lies where one should."""
+    return _look_up(_IN_A_BATCH, error)
+
+
+def snapshot_finding_id(error: FormatError) -> str:
+    """Return the id for an error in a producer snapshot."""
+    return _look_up(_IN_A_SNAPSHOT, error)
+
+
+def gap_finding_id(gap: Gap, *, is_at_end: bool) -> str:
+    """Return the id for bytes between batches, or after the last one if the log ends with them."""
+    return _AT_THE_END_OF_A_LOG[gap.reason] if is_at_end else NOT_A_BATCH
+
+
+def _look_up(table: Table, error: FormatError) -> str:
+    return next(finding_id for kind, finding_id in table if isinstance(error, kind))

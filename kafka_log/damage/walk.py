@@ -1,0 +1,126 @@
+"""The one walk over a file of batches that may be damaged: pieces of batches, and gaps.
+
+A scan gives pieces (columns of records or of headers, or single batches) up to bytes that cannot be
+a batch. The walk then yields a `Gap`, asks where batches go on, and starts the next scan there.
+There are two answers to that:
+
+    kafka_log.damage.resync.BatchSearch.resume    the next batch with a right checksum
+    resume_by_length                              where the length field says, as Kafka's own dump
+
+Zeros up to the end of the file are a gap too, with nothing after them.
+
+This module does not import numpy: a small dump starts without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+from kafka_format.batch_layout import BATCH, LENGTH_END, SMALLEST_LENGTHS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafka_format.errors import FormatError
+    from kafka_format.log_file import SegmentEnd
+
+P = TypeVar("P")
+_P_co = TypeVar("_P_co", covariant=True)
+
+_LENGTH = BATCH.reader("batch_length")
+
+
+class Scan(Protocol[_P_co]):
+    """Pieces of consecutive batches; `end` is known after the last one."""
+
+    def __iter__(self) -> Iterator[_P_co]: ...
+
+    @property
+    def end(self) -> SegmentEnd | None: ...
+
+
+class Gap(NamedTuple):
+    """Bytes that cannot be a batch."""
+
+    position: int
+    reason: Literal["end_of_file", "zeroed_tail", "truncated_batch", "corrupt_batch"]
+    """As in SegmentEnd; never the first."""
+    error: FormatError
+    resumes_at: int | None
+    """Where the next batch begins; None if there is none."""
+    follows_damage: bool
+    """Whether the batch before it is among the damage of its piece."""
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the damaged batch before it stands for both: its length led here."""
+        return self.follows_damage and self.resumes_at is not None
+
+    @property
+    def is_zeros(self) -> bool:
+        """Whether these are preallocated bytes, or what a crash left of a write."""
+        return self.reason == "zeroed_tail"
+
+
+class BatchWalk(Generic[P]):
+    """Pieces of batches in the order of the file, and a `Gap` wherever something else lies.
+
+    >>> walk = BatchWalk(lambda start: RecordScan(file, start=start), search.resume)
+    >>> for part in walk:
+    ...     if isinstance(part, Gap): ...
+    """
+
+    def __init__(
+        self,
+        scan_from: Callable[[int], Scan[P]],
+        resume: Callable[[SegmentEnd, P | None], int | None],
+        *,
+        start: int = 0,
+    ) -> None:
+        """`resume` gets the end of a scan and its last piece, and returns where the next begins."""
+        self._scan_from = scan_from
+        self._resume = resume
+        self._start = start
+        self.end: SegmentEnd | None = None
+        """How the last scan ended."""
+
+    def __iter__(self) -> Iterator[P | Gap]:
+        position: int | None = self._start
+        while position is not None:
+            scan = self._scan_from(position)
+            piece: P | None = None
+            for piece in scan:
+                yield piece
+            end = self.end = scan.end
+            if end is None or end.error is None:
+                return
+            position = self._resume(end, piece)
+            yield Gap(end.position, end.reason, end.error, position, _ends_damaged(piece))
+
+
+def _ends_damaged(piece: object) -> bool:
+    """Return whether the last batch of a piece is damaged; only columns of records say so."""
+    batches = getattr(piece, "batches", ())
+    return any(batch == len(batches) - 1 for batch, _ in getattr(piece, "damage", ()))
+
+
+def stop_at_damage(end: SegmentEnd, last: object) -> int | None:  # noqa: ARG001
+    """Resume nowhere: the first gap ends the walk."""
+    return None
+
+
+def resume_by_length(log: BinaryIO, limit: int) -> Callable[[SegmentEnd, object], int | None]:
+    """Resume after a batch that cannot be read, if its length makes sense and ends by `limit`.
+
+    This is how far Kafka's own dump goes. A length that lies is followed.
+    """
+
+    def resume(end: SegmentEnd, last: object) -> int | None:  # noqa: ARG001
+        if end.reason != "corrupt_batch":
+            return None
+        log.seek(end.position)
+        (length,) = _LENGTH.unpack(log.read(LENGTH_END))
+        fits = SMALLEST_LENGTHS[0] <= length <= limit - end.position - LENGTH_END
+        return end.position + LENGTH_END + length if fits else None
+
+    return resume
