@@ -6,7 +6,7 @@
     a segment   goes if all of it lies below the high watermark and the step's rule says so
 
 Each step sees what the one before left. When every segment goes, the log rolls first: a log is
-never without a segment (`PartitionLog` and `retention_plan` do that, and the deleting).
+never without a segment (log_removal.py does that, and the deleting).
 
 Mirrors UnifiedLog.deleteOldSegments, deletableSegments and the three predicates of 4.3. Tiered
 storage changes each of them and is refused (`ensure_local`).
@@ -81,23 +81,6 @@ def breaches(config: LogConfig) -> tuple[Breach, ...]:
     """The steps that a policy takes. An empty one keeps all but what DeleteRecords gave up."""
     ensure_local(config)
     return tuple(Breach) if config.delete else (Breach.LOG_START_OFFSET,)
-
-
-def deletable_segments(
-    breach: Breach,
-    segments: Iterable[AnySegment],
-    *,
-    config: LogConfig,
-    now_ms: int,
-    position: LogPosition,
-) -> list[AnySegment]:
-    """The segments (given in order) that this step deletes.
-
-    for breach in breaches(config):
-        delete(deletable_segments(breach, segments.values(), config=…, now_ms=…, position=…))
-    """
-    verdicts = iter_verdicts(breach, segments, config=config, now_ms=now_ms, position=position)
-    return [verdict.segment for verdict in verdicts if verdict.is_deleted]
 
 
 def iter_verdicts(

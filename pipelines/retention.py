@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.disk.files import DiskFiles
+from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import DirectoryKind, FileKind
-from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
+from kafka_log.retention_plan import plan_on_overlay, retain_in_place
 from pipelines.partition_tasks import END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka_log.retention_plan import SegmentVerdict
+    from kafka_log.retention_plan import RetentionPlan, SegmentVerdict
     from pipelines.partition_tasks import CheckpointChanges, PartitionTask
 
 Row = dict[str, Any]
@@ -47,7 +46,9 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
     if task.target is not None:
         _copy(files, task)
     elif task.in_place:
-        _apply(plan, task)
+        check_in_place(task.path)
+        task.unmark_clean()
+        retain_in_place(plan, task.config)
     for verdict in plan.verdicts:
         yield _segment_row(task, verdict)
     yield _partition_row(task, plan)
@@ -56,17 +57,6 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
 def _copy(files: OverlayFiles, task: PartitionTask) -> None:
     with task.result() as directory:
         files.write_to(directory)
-
-
-def _apply(plan: RetentionPlan, task: PartitionTask) -> None:
-    """By way of `.deleted`, but without the wait: no reader holds a file open."""
-    check_in_place(task.path)
-    task.unmark_clean()
-    scheduler = Scheduler(FixedClock(task.now_ms))
-    files = DiskFiles(task.path)
-    apply_retention(plan, files, task.config, scheduler)
-    files.sync_directory()
-    scheduler.run_all()
 
 
 def _identity(task: PartitionTask) -> Row:
