@@ -33,10 +33,11 @@ from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.errors import LogError
-from kafka_log.names import FileKind, FileState, parse_file_name, segment_file_name
+from kafka_log.names import FileKind, segment_file_name
 from kafka_log.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from kafka_log.producers.snapshots import read_snapshot
 from kafka_log.resync import BatchSearch, is_batch
+from kafka_log.segments import find_base_offsets
 
 if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
@@ -153,7 +154,7 @@ class _Replay:
     def __init__(self, files: Files, *, behind_damage: bool = False) -> None:
         self._files = files
         self._behind_damage = behind_damage
-        self.bases = _bases(files)
+        self.bases = find_base_offsets(files)
         self._end = self.bases[-1]
         self._ended: list[EndedTransaction] = []
         self._indexed: list[AbortedTransaction] = []
@@ -278,18 +279,3 @@ class _Replay:
 
 def _walk(file: File, start: int = 0) -> HeaderWalk:
     return HeaderWalk(cast("BinaryIO", file.reader()), path=file.path, start=start)
-
-
-def _bases(files: Files) -> list[int]:
-    names = [parse_file_name(name) for name in files.names()]
-    bases = sorted(
-        name.offset
-        for name in names
-        if name.kind is FileKind.LOG
-        and name.state is FileState.LIVE
-        and name.is_canonical
-        and name.offset is not None
-    )
-    if not bases:
-        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
-    return bases

@@ -23,6 +23,7 @@ from kafka_format.time_index import ENTRY_SIZE, decode_time_index_columns
 from kafka_log.disk.files import opened
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
+from kafka_log.evidence.log_end import walk_log_end
 from kafka_log.fetch_data import LogOffsetMetadata
 from kafka_log.file_records import FileRecords
 from kafka_log.indexes.aborted_transactions import TransactionIndex
@@ -33,14 +34,13 @@ from kafka_log.log import PartitionLog
 from kafka_log.names import (
     FileKind,
     FileState,
-    live_base_offsets,
     parse_file_name,
     segment_file_name,
 )
 from kafka_log.producer_state import ProducerStateManager
 from kafka_log.producers.snapshots import ProducerSnapshots
 from kafka_log.segment import LogSegment
-from kafka_log.segments import LogSegments
+from kafka_log.segments import LogSegments, find_base_offsets
 from kafka_log.topic_id import TopicIdFile
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock, Scheduler
     from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
+    from kafka_log.evidence.log_end import WalkedEnd
 
 _EPOCHS = FileKind.LEADER_EPOCH_CHECKPOINT.value
 LARGE_SNAPSHOT = 1 << 30
-_NO_TIMESTAMP = -1
 
 
 class SegmentFacts(NamedTuple):
@@ -79,9 +79,7 @@ class LogFacts(NamedTuple):
 
 def read_facts(files: Files) -> LogFacts:
     """Read the segments of a directory, only by headers. Raises LogError if it has none."""
-    bases = live_base_offsets(files.names())
-    if not bases:
-        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
+    bases = find_base_offsets(files)
     active, end = _read_active(files, bases[-1])
     return LogFacts((*(_read_inactive(files, base) for base in bases[:-1]), active), end)
 
@@ -90,7 +88,7 @@ def _read_inactive(files: Files, base_offset: int) -> SegmentFacts:
     name = _name(base_offset, FileKind.LOG)
     timestamp, source = _last_index_entry(files, base_offset), "time index"
     if timestamp is None:
-        timestamp, _, _ = _walk(files, base_offset)
+        timestamp = _walk(files, base_offset).largest_timestamp
         source = "batches"
     if timestamp < 0:
         source = "modification time"
@@ -99,10 +97,11 @@ def _read_inactive(files: Files, base_offset: int) -> SegmentFacts:
 
 def _read_active(files: Files, base_offset: int) -> tuple[SegmentFacts, int]:
     """Walk it: both its index and the file itself may be preallocated."""
-    timestamp, size, end = _walk(files, base_offset)
+    end = _walk(files, base_offset)
+    timestamp = end.largest_timestamp
     source = "modification time" if timestamp < 0 else "batches"
     modified_ms = files.modified_ms(_name(base_offset, FileKind.LOG))
-    return SegmentFacts(base_offset, size, timestamp, modified_ms, source), end
+    return SegmentFacts(base_offset, end.position, timestamp, modified_ms, source), end.offset
 
 
 def _last_index_entry(files: Files, base_offset: int) -> int | None:
@@ -120,17 +119,9 @@ def _last_index_entry(files: Files, base_offset: int) -> int | None:
     return timestamp if is_entry else None
 
 
-def _walk(files: Files, base_offset: int) -> tuple[int, int, int]:
-    """Return the largest timestamp (or -1), where the batches end, and the offset after them."""
-    from kafka_format.columnar.headers import HeaderWalk
-
-    timestamp, size, end = _NO_TIMESTAMP, 0, base_offset
+def _walk(files: Files, base_offset: int) -> WalkedEnd:
     with opened(files, _name(base_offset, FileKind.LOG)) as file:
-        for batches in HeaderWalk(file.reader(), path=file.path):  # type: ignore[arg-type]
-            timestamp = max(timestamp, int(batches.max_timestamp.max()))
-            size = int(batches.position[-1] + batches.size_in_bytes[-1])
-            end = int(batches.last_offset[-1]) + 1
-    return timestamp, size, end
+        return walk_log_end(file, base_offset)
 
 
 def _name(offset: int, kind: FileKind) -> str:
