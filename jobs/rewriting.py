@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kafka_log.checkpoints import CheckpointChanges
     from kafka_log.evidence.cluster_metadata import ClusterMetadata
     from kafka_log.evidence.inventory import Inventory, LogDir, Problem
     from kafka_log.settings import Settings
-    from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
+    from pipelines.partition_tasks import Destination, PartitionTask
 
 Row = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

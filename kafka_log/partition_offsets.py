@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.errors import FormatError, TruncatedError
+from kafka_log.checkpoints import within_log
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
 from kafka_log.evidence.log_end import read_log_end
@@ -86,7 +87,7 @@ def read_offsets(
     if start > end:
         wiped = f"the log start {start} is beyond the log's end {end}: a broker would empty it"
         return PartitionOffsets(start, recovery_point, start, start, start, None, wiped)
-    known = None if high_watermark is None else max(start, min(end, high_watermark))
+    known = None if high_watermark is None else within_log(high_watermark, start, end)
     watermark = end if known is None else known
     try:
         if replay:

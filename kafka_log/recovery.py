@@ -29,6 +29,7 @@ from kafka_format.checkpoint_file import (
     read_offset_checkpoint,
 )
 from kafka_format.errors import FormatError
+from kafka_log.checkpoints import LogBounds
 from kafka_log.clock import Clock, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.directory import EntryKind, list_directory
@@ -82,6 +83,11 @@ class Fate(StrEnum):
     STRAY = "stray"
     METADATA = "metadata"
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the broker serves it, and so writes rows of it into its checkpoints."""
+        return self in (Fate.CURRENT, Fate.FUTURE, Fate.PROMOTED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
@@ -132,10 +138,6 @@ class PartitionPlan:
     plan: RecoveryPlan
     fate: Fate
     why: str = ""
-
-    @property
-    def is_checkpointed(self) -> bool:
-        return self.fate in (Fate.CURRENT, Fate.FUTURE, Fate.PROMOTED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -222,9 +224,9 @@ class LogDirPlan:
             ),
             FileKind.LOG_START_OFFSET_CHECKPOINT: OffsetCheckpoint(
                 tuple(
-                    each.entry(each.log_start_offset)
+                    each.entry(each.log.log_start_offset)
                     for each in outcomes
-                    if each.log_start_offset > each.first_base_offset
+                    if each.log.has_log_start_row
                 )
             ),
         }
@@ -235,8 +237,7 @@ class _Outcome(NamedTuple):
     partition: int
     is_checkpointed: bool
     recovery_point: int = 0
-    log_start_offset: int = 0
-    first_base_offset: int = 0
+    log: LogBounds = LogBounds(0, 0, 0)
 
     @classmethod
     def of(cls, planned: PartitionPlan) -> _Outcome:
@@ -247,10 +248,13 @@ class _Outcome(NamedTuple):
         return cls(
             name.topic,
             name.partition or 0,
-            planned.is_checkpointed,
+            planned.fate.is_served,
             loaded.recovery_point,
-            loaded.log_start_offset,
-            0 if first is None else first.base_offset,
+            LogBounds(
+                0 if first is None else first.base_offset,
+                loaded.log_start_offset,
+                loaded.log_end_offset,
+            ),
         )
 
     def entry(self, offset: int) -> OffsetCheckpointEntry:

@@ -29,6 +29,7 @@ from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
+from kafka_log.checkpoints import within_log
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles, opened
@@ -228,7 +229,7 @@ class _Replay:
     def report(self, log_start_offset: int, high_watermark: int | None) -> TransactionReport:
         start = max(log_start_offset, self.bases[0])
         end = max(self._end, start)
-        watermark = end if high_watermark is None else max(start, min(high_watermark, end))
+        watermark = end if high_watermark is None else within_log(high_watermark, start, end)
         still_open = self._open()
         unstable: list[OpenTransaction | EndedTransaction] = list(still_open)
         unstable += (txn for txn in self._ended if txn.last_offset >= watermark)

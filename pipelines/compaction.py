@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafka_format.errors import FormatError
+from kafka_log.checkpoints import LogBounds, after_cleaning
 from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
 from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
 from kafka_log.cleaner.offset_map import Keys
@@ -26,11 +27,11 @@ from kafka_log.disk.watched_files import WatchedDiskFiles
 from kafka_log.errors import DamagedLogError, LogError
 from kafka_log.loading.journal import Journal
 from kafka_log.loading.left_overs import settle_left_overs
+from kafka_log.loading.lost_data import losses_of
 from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
 from kafka_log.loading.rebuilt_files import write_rebuilt
 from kafka_log.names import (
     DirectoryKind,
-    FileKind,
     FileState,
     live_base_offsets,
     parse_file_name,
@@ -38,11 +39,11 @@ from kafka_log.names import (
 from kafka_log.resync import find_batch
 from pipelines.partition_tasks import END, is_full_disk
 from pipelines.progress import Progress
-from pipelines.recovery import losses_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from kafka_log.checkpoints import CheckpointChanges
     from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.manager import Compaction, Deletion, Outlook, Round
     from kafka_log.cleaner.passes import Wanted
@@ -52,11 +53,10 @@ if TYPE_CHECKING:
     from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.disk.watched_files import Watch
-    from kafka_log.evidence.inventory import LogDir
     from kafka_log.loading.partition_recovery import LoadedPartition
     from kafka_log.log import PartitionLog
     from pipelines.parallel_compaction import Parallel
-    from pipelines.partition_tasks import CheckpointChanges, PartitionTask
+    from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 
@@ -557,33 +557,11 @@ def checkpoint_changes(
     """
     if "new_cleaner_checkpoint" not in row:
         return {}
-    place, start = (task.topic, task.partition), row["new_log_start_offset"]
-    changes: CheckpointChanges = {
-        FileKind.LOG_START_OFFSET_CHECKPOINT: {
-            place: start if start > row["first_base_offset"] else None
-        }
-    }
-    if row["new_cleaner_checkpoint"] is not None:
-        cleaned: dict[tuple[str, int], int | None] = {place: row["new_cleaner_checkpoint"]}
-        if row["rounds"] or row["checkpoint_was_invalid"]:
-            cleaned |= dict.fromkeys((gone or {}).get(task.log_dir, ()))
-        changes[FileKind.CLEANER_OFFSET_CHECKPOINT] = cleaned
-    if task.recovery_point is not None or task.target is not None:
-        changes[FileKind.RECOVERY_POINT_CHECKPOINT] = {place: row["log_end_offset"]}
-    if task.high_watermark is not None and task.high_watermark != END:
-        high_watermark = min(max(task.high_watermark, start), row["log_end_offset"])
-        changes[FileKind.REPLICATION_OFFSET_CHECKPOINT] = {place: high_watermark}
-    return changes
-
-
-def rows_without_a_log(log_dirs: Iterable[LogDir]) -> dict[str, list[tuple[str, int]]]:
-    """Of cleaner-offset-checkpoint, by log dir: what is there of partitions that are not."""
-    return {
-        log_dir.path: [
-            (topic, partition)
-            for kind, topic, partition, _ in log_dir.rows_without_directory()
-            if kind is FileKind.CLEANER_OFFSET_CHECKPOINT
-            and not Path(log_dir.path, f"{topic}-{partition}").is_dir()  # one may be given alone
-        ]
-        for log_dir in log_dirs
-    }
+    writes_cleaner_file = row["rounds"] or row["checkpoint_was_invalid"]
+    return after_cleaning(
+        task.checkpointed,
+        LogBounds(row["first_base_offset"], row["new_log_start_offset"], row["log_end_offset"]),
+        cleaner_offset=row["new_cleaner_checkpoint"],
+        dropped=(gone or {}).get(task.log_dir, ()) if writes_cleaner_file else (),
+        writes_recovery_point=task.recovery_point is not None or task.target is not None,
+    )

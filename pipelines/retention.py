@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kafka_log.checkpoints import LogBounds, after_retention
 from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.names import DirectoryKind, FileKind
+from kafka_log.names import DirectoryKind
 from kafka_log.retention_plan import plan_on_overlay, retain_in_place
 from pipelines.partition_tasks import END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafka_log.checkpoints import CheckpointChanges
     from kafka_log.retention_plan import RetentionPlan, SegmentVerdict
-    from pipelines.partition_tasks import CheckpointChanges, PartitionTask
+    from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 
@@ -105,24 +107,8 @@ def _partition_row(task: PartitionTask, plan: RetentionPlan) -> Row:
 
 
 def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
-    """What the checkpoints hold of a partition after it was retained.
-
-    A log start is noted only where no segment begins there; recovery points and high watermarks
-    are never below it.
-    """
     if "new_log_start_offset" not in row:
         return {}
-    place, start = (task.topic, task.partition), row["new_log_start_offset"]
-    changes: CheckpointChanges = {
-        FileKind.LOG_START_OFFSET_CHECKPOINT: {
-            place: start if start > row["first_base_offset"] else None
-        }
-    }
-    flushed = row["roll_offset"] or 0  # a roll flushes all before it
-    if task.recovery_point is not None:
-        recovery_point = max(task.recovery_point, start, flushed)
-        changes[FileKind.RECOVERY_POINT_CHECKPOINT] = {place: recovery_point}
-    if task.high_watermark is not None and task.high_watermark != END:
-        high_watermark = max(task.high_watermark, start)
-        changes[FileKind.REPLICATION_OFFSET_CHECKPOINT] = {place: high_watermark}
-    return changes
+    start, end = row["new_log_start_offset"], row["log_end_offset"]
+    log = LogBounds(row["first_base_offset"], start, end)
+    return after_retention(task.checkpointed, log, roll_offset=row["roll_offset"])
