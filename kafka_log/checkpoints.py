@@ -8,7 +8,8 @@
     changes = after_retention(checkpointed, ...)      rows by file; None removes a row
 
 A high watermark or recovery point beyond the log end means that records are missing
-(`missing_data`). How the files are read and written: kafka_format.checkpoint_file, disk/output.py.
+(`Checkpointed.missing_data`). The files themselves are kafka_format.checkpoint_file's, and written
+by disk/output.py.
 
 Mirrors LogManager.checkpointRecoveryOffsetsInDir and checkpointLogStartOffsetsInDir,
 ReplicaManager.checkpointHighWatermarks and LogCleanerManager.updateCheckpoints.
@@ -22,12 +23,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafka_log.evidence.inventory import LogDir
 
 TopicPartition = tuple[str, int]
 CheckpointChanges = dict[FileKind, dict[TopicPartition, "int | None"]]
+
+
+class Promise(NamedTuple):
+    """The offset up to which a checkpoint says that there is data."""
+
+    offset: int
+    kind: FileKind
 
 
 class Checkpointed(NamedTuple):
@@ -42,6 +50,16 @@ class Checkpointed(NamedTuple):
     @property
     def place(self) -> TopicPartition:
         return self.topic, self.partition
+
+    def missing_data(self, log_end_offset: int | None) -> Promise | None:
+        """Return what the checkpoints promise beyond the log end. An unknown end breaks nothing."""
+        promises = (
+            Promise(self.high_watermark or 0, FileKind.REPLICATION_OFFSET_CHECKPOINT),
+            Promise(self.recovery_point or 0, FileKind.RECOVERY_POINT_CHECKPOINT),
+        )
+        largest = max(promises, key=lambda each: each.offset)  # the first, if they are equal
+        is_missing = log_end_offset is not None and largest.offset > log_end_offset
+        return largest if is_missing else None
 
 
 class LogBounds(NamedTuple):
@@ -137,21 +155,22 @@ def cleaner_rows_without_log(log_dirs: Iterable[LogDir]) -> dict[str, list[Topic
     }
 
 
-class Promise(NamedTuple):
-    """The offset up to which a checkpoint says that there is data."""
+def missing_partitions(log_dirs: Sequence[LogDir]) -> Iterator[tuple[str, Checkpointed]]:
+    """Yield the partitions with missing data that have no directory, each with its log dir's path.
 
-    offset: int
-    kind: FileKind
-
-
-def missing_data(
-    log_end_offset: int | None, *, high_watermark: int | None, recovery_point: int | None
-) -> Promise | None:
-    """Return what the checkpoints promise beyond the log end. An unknown end breaks no promise."""
-    promises = (
-        Promise(high_watermark or 0, FileKind.REPLICATION_OFFSET_CHECKPOINT),
-        Promise(recovery_point or 0, FileKind.RECOVERY_POINT_CHECKPOINT),
-    )
-    largest = max(promises, key=lambda each: each.offset)  # the high watermark, if they are equal
-    is_missing = log_end_offset is not None and largest.offset > log_end_offset
-    return largest if is_missing else None
+    `log_dirs` are all of one broker: a partition may have moved to another, or be about to be
+    deleted.
+    """
+    here = {(each.topic, each.partition) for log_dir in log_dirs for each in log_dir.partitions}
+    for log_dir in log_dirs:
+        rows: dict[TopicPartition, dict[FileKind, int]] = {}
+        for kind, topic, partition, offset in log_dir.rows_without_directory():
+            rows.setdefault((topic, partition), {})[kind] = offset
+        for place, offsets in sorted(rows.items()):
+            checkpointed = Checkpointed(
+                *place,
+                recovery_point=offsets.get(FileKind.RECOVERY_POINT_CHECKPOINT),
+                high_watermark=offsets.get(FileKind.REPLICATION_OFFSET_CHECKPOINT),
+            )
+            if place not in here and checkpointed.missing_data(0) is not None:
+                yield log_dir.path, checkpointed

@@ -7,24 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_format.errors import FormatError
-from kafka_log.checkpoints import LogBounds, after_clean_stop, missing_data
+from kafka_log.checkpoints import LogBounds, after_clean_stop
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import check_in_place
 from kafka_log.loading.lost_data import first_cut, losses_of
-from kafka_log.loading.partition_recovery import load_directory
-from kafka_log.loading.rebuilt_files import write_rebuilt
-from kafka_log.names import FileKind, parse_directory_name
-from kafka_log.recovery import Assignments, Fate, LogDirPlan, PartitionPlan
+from kafka_log.recovery import Assignments, Fate, PartitionPlan, plan_replica, recover_replica
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from kafka_format.errors import Location
-    from kafka_log.checkpoints import CheckpointChanges
+    from kafka_log.checkpoints import CheckpointChanges, Checkpointed
     from kafka_log.loading.losses import Losses
     from kafka_log.loading.lost_data import Cut
-    from kafka_log.loading.partition_recovery import LoadedPartition, RecoveryPlan, RecoveryRow
+    from kafka_log.loading.partition_recovery import RecoveryPlan, RecoveryRow
     from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
@@ -41,12 +38,19 @@ class RecoverPartition:
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
         """Plan, and write what the task asks for. Raises LogError, FormatError or OSError."""
-        planned = _planned(task, self.assignments)
+        planned = plan_replica(
+            task.path,
+            task.config,
+            task.checkpointed,
+            clean_shutdown=task.is_clean,
+            clock=FixedClock(task.now_ms),
+            assignments=self.assignments,
+        )
         plan = planned.plan
         if isinstance(plan.error, OSError) or (plan.error and (task.target or task.in_place)):
             raise plan.error
         if plan.loaded is not None:
-            _close(plan.loaded)
+            plan.loaded.close()
         losses, cut = losses_of(plan), first_cut(plan)
         rows = plan.rows()  # before files are changed in place, with which they are compared
         if planned.fate is not Fate.DELETE:  # nobody needs a directory that is to be deleted
@@ -61,48 +65,9 @@ def _write(task: PartitionTask, planned: PartitionPlan) -> None:
         with task.result() as directory:
             planned.plan.write_to(directory)
     elif task.in_place:
-        _recover_in_place(task, planned)
-
-
-def _planned(task: PartitionTask, assignments: Assignments | None) -> PartitionPlan:
-    """As a broker that starts plans it, of this one directory alone."""
-    key = (task.topic, task.partition)
-    log_dir = LogDirPlan(
-        path=os.path.dirname(os.path.abspath(task.path)),  # noqa: PTH100, PTH120
-        had_clean_shutdown=task.is_clean,
-        config=lambda _: task.config,
-        clock=FixedClock(task.now_ms),
-        recovery_points={key: task.recovery_point or 0},
-        log_start_offsets={key: task.log_start_offset or 0},
-        directories=[],
-        rows=[],
-        assignments=assignments,
-    )
-    return log_dir.partition(parse_directory_name(task.name))
-
-
-def _close(loaded: LoadedPartition) -> None:
-    """As a broker that stops after its start: all flushed, indexes trimmed, what goes unlinked."""
-    loaded.scheduler.run_all()
-    loaded.log.flush()
-    loaded.log.close()
-
-
-def _recover_in_place(task: PartitionTask, planned: PartitionPlan) -> None:
-    check_in_place(task.path)
-    files = DiskFiles(task.path)
-    task.unmark_clean()
-    write_rebuilt(planned.plan.files, planned.plan.journal, files)
-    loaded = load_directory(
-        files,
-        task.config,
-        clean_shutdown=planned.clean_shutdown,
-        log_start_offset=planned.log_start_offset,
-        recovery_point=planned.recovery_point,
-        clock=FixedClock(task.now_ms),
-    )
-    _close(loaded)
-    loaded.files.sync_directory()
+        check_in_place(task.path)
+        task.unmark_clean()
+        recover_replica(planned, DiskFiles(task.path), task.config, FixedClock(task.now_ms))
 
 
 # ------------------------------------------------------------------------------------- rows
@@ -145,7 +110,7 @@ def _partition_row(
         "lost_to_offset": losses.last_offset,
         **_place_fields(task, plan, losses, cut),
         "high_watermark": task.high_watermark,
-        **_promise_fields(end, task.high_watermark, task.recovery_point),
+        **_promise_fields(task.checkpointed, end),
         "bytes_read": plan.bytes_read,
         "estimated_seconds": round(plan.estimated_seconds(), 3),
         "error": None if plan.error is None else str(plan.error),
@@ -180,20 +145,17 @@ def _location_of(error: BaseException) -> Location | None:
     return None
 
 
-def _promise_fields(end: int | None, high_watermark: int | None, recovery_point: int | None) -> Row:
-    missing = missing_data(end, high_watermark=high_watermark, recovery_point=recovery_point)
+def _promise_fields(checkpointed: Checkpointed, end: int | None) -> Row:
+    missing = checkpointed.missing_data(end)
     return {
         "promised_offset": None if missing is None else missing.offset,
         "promised_by": None if missing is None else missing.kind.value,
     }
 
 
-def missing_partition_row(
-    log_dir: str, topic: str, partition: int, checkpointed: Mapping[FileKind, int]
-) -> Row:
+def missing_partition_row(log_dir: str, checkpointed: Checkpointed) -> Row:
     """Return the row of a partition that the checkpoints know and that has no directory."""
-    high_watermark = checkpointed.get(FileKind.REPLICATION_OFFSET_CHECKPOINT)
-    recovery_point = checkpointed.get(FileKind.RECOVERY_POINT_CHECKPOINT)
+    topic, partition = checkpointed.place
     nothing = dict.fromkeys(
         (
             "clean_shutdown",
@@ -211,7 +173,7 @@ def missing_partition_row(
         "path": os.path.join(log_dir, f"{topic}-{partition}"),  # noqa: PTH118
         "fate": MISSING,
         **nothing,
-        "recovery_point": recovery_point,
+        "recovery_point": checkpointed.recovery_point,
         "changed_files": 0,
         "lost_bytes": 0,
         "lost_records": 0,
@@ -220,8 +182,8 @@ def missing_partition_row(
         "lost_file": None,
         "lost_position": None,
         "lost_reason": None,
-        "high_watermark": high_watermark,
-        **_promise_fields(0, high_watermark, recovery_point),
+        "high_watermark": checkpointed.high_watermark,
+        **_promise_fields(checkpointed, 0),
         "bytes_read": 0,
         "estimated_seconds": 0.0,
         "error": None,

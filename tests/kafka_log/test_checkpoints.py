@@ -8,7 +8,6 @@ from kafka_log.checkpoints import (
     after_clean_stop,
     after_cleaning,
     after_retention,
-    missing_data,
     within_log,
 )
 from kafka_log.names import FileKind
@@ -78,5 +77,4 @@ def test_a_high_watermark_is_within_the_log(high_watermark, taken):
 def test_a_checkpoint_beyond_the_log_end_means_that_records_are_missing(
     end, high_watermark, recovery_point, promise
 ):
-    found = missing_data(end, high_watermark=high_watermark, recovery_point=recovery_point)
-    assert found == promise
+    assert before(recovery_point, high_watermark).missing_data(end) == promise
