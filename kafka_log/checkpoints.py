@@ -17,9 +17,12 @@ ReplicaManager.checkpointHighWatermarks and LogCleanerManager.updateCheckpoints.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.checkpoint_file import read_offset_checkpoint
+from kafka_format.errors import FormatError
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
@@ -174,3 +177,19 @@ def missing_partitions(log_dirs: Sequence[LogDir]) -> Iterator[tuple[str, Checkp
             )
             if place not in here and checkpointed.missing_data(0) is not None:
                 yield log_dir.path, checkpointed
+
+
+def malformed_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[tuple[str, FormatError]]:
+    """Yield what is wrong with each malformed checkpoint, with the path of its log dir.
+
+    Such a file is read as one without rows. A broker takes the log dir offline.
+    """
+    from kafka_log.evidence.inventory import CheckpointState
+
+    for log_dir in log_dirs:
+        for kind, checkpoint in log_dir.checkpoints.items():
+            if checkpoint.state is CheckpointState.MALFORMED:
+                try:
+                    read_offset_checkpoint(os.path.join(log_dir.path, kind.value))  # noqa: PTH118
+                except FormatError as error:
+                    yield log_dir.path, error

@@ -19,6 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kafka_log.errors import TieredStorageError
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind
 
 if TYPE_CHECKING:
     from kafka_log.config import LogConfig
@@ -65,6 +66,11 @@ class LogPosition(NamedTuple):
     log_end_offset: int
 
 
+_EXEMPT = {
+    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
+    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
+}
+
 _Rule = Callable[[AnySegment, AnySegment | None], tuple[bool, str]]
 
 
@@ -75,6 +81,13 @@ def ensure_local(config: LogConfig) -> None:
             "remote.storage.enable=true: which segments may go depends on what was copied to"
             " remote storage, and no log directory tells that"
         )
+
+
+def why_exempt(kind: DirectoryKind, topic: str) -> str | None:
+    """Say why a directory is not subject to retention; None if it is."""
+    if topic == CLUSTER_METADATA_TOPIC:
+        return "the metadata log goes by its snapshots, not by retention"
+    return _EXEMPT.get(kind)
 
 
 def breaches(config: LogConfig) -> tuple[Breach, ...]:

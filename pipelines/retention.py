@@ -9,6 +9,7 @@ from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import DirectoryKind
+from kafka_log.retention import why_exempt
 from kafka_log.retention_plan import plan_on_overlay, retain_in_place
 from pipelines.partition_tasks import END
 
@@ -21,17 +22,12 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_NOTES = {
-    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
-    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
-}
 _NO_WATERMARK = "no high watermark is known, so nothing may go (--high-watermark)"
-_METADATA = "the metadata log goes by its snapshots, not by retention"
 
 
 def retain_partition(task: PartitionTask) -> Iterator[Row]:
     """Plan, and write what the task asks for. Raises LogError, FormatError or OSError."""
-    note = _METADATA if task.is_metadata_log else _NOTES.get(task.kind)
+    note = why_exempt(task.kind, task.topic)
     files = OverlayFiles(task.path, FixedClock(task.now_ms))
     if note is not None:
         if task.target is not None and task.kind is not DirectoryKind.DELETE:

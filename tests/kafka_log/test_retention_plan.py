@@ -18,13 +18,6 @@ from tests.kafka_log.segments_by_hand import entry, write_segment
 CLOCK = FixedClock(10_000)
 
 
-@pytest.fixture
-def directory(tmp_path):
-    path = tmp_path / "orders-0"
-    path.mkdir()
-    return path
-
-
 def contents(files):
     return {name: files.read(name, limit=1_000_000) for name in files.names()}
 

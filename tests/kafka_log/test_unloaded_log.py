@@ -13,13 +13,6 @@ from kafka_log.unloaded_log import close_unloaded, open_unloaded, read_facts
 from tests.kafka_log.segments_by_hand import MODIFIED, entry, write_segment
 
 
-@pytest.fixture
-def directory(tmp_path):
-    path = tmp_path / "orders-0"
-    path.mkdir()
-    return path
-
-
 def first_facts(directory):
     return read_facts(DiskFiles(directory)).segments[0]
 
