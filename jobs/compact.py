@@ -172,7 +172,8 @@ def _task_memory(text: str) -> int:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.compaction import checkpoint_changes, rows_without_a_log
+    from kafka_log.checkpoints import cleaner_rows_without_log
+    from pipelines.compaction import checkpoint_changes
     from pipelines.partition_tasks import END
 
     compaction_explained.check(arguments)
@@ -193,7 +194,7 @@ def _work(arguments: argparse.Namespace) -> int:
     rewrite = rewriting.Rewriting(
         verb="compact",
         function=compact,
-        changes_of=partial(checkpoint_changes, gone=rows_without_a_log(found.log_dirs)),
+        changes_of=partial(checkpoint_changes, gone=cleaner_rows_without_log(found.log_dirs)),
         is_large=compact.is_large,
     )
     done = rewrite.run(arguments, found)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from jobs.rewriting import Done, Found, Row
-    from kafka_log.names import FileKind
-    from kafka_log.recovery import Assignments
     from pipelines.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
@@ -74,6 +72,7 @@ def _parser() -> options.Parser:
 
 
 def _work(arguments: argparse.Namespace) -> int:
+    from kafka_log.recovery import Assignments
     from pipelines.recovery import RecoverPartition, checkpoint_changes
 
     found = rewriting.find(arguments)
@@ -84,7 +83,7 @@ def _work(arguments: argparse.Namespace) -> int:
         found = replace(found, unreadable=found.unreadable.difference(arguments.paths))
     recover = rewriting.Rewriting(
         verb="recover",
-        function=RecoverPartition(_assignments(found)),
+        function=RecoverPartition(Assignments.of(found.log_dirs, found.metadata)),
         changes_of=checkpoint_changes,
     )
     done = recover.run(arguments, found)
@@ -105,22 +104,6 @@ def _with_knowledge(task: PartitionTask, arguments: argparse.Namespace) -> Parti
     if arguments.log_start is not None:
         task = replace(task, log_start_offset=arguments.log_start)
     return task
-
-
-def _assignments(found: Found) -> Assignments | None:
-    """What the metadata log says of this broker's replicas, if it is among what was given."""
-    from kafka_log.recovery import Assignments
-
-    metas = [each.meta for each in found.log_dirs if each.meta is not None]
-    if found.metadata is None or not metas or metas[0].node_id is None:
-        return None
-    node_id = metas[0].node_id
-    return Assignments(
-        broker_id=node_id,
-        replicas=found.metadata.replicas,
-        directories=found.metadata.directories_of(node_id),
-        directory_id=metas[0].directory_id if len(metas) == 1 else None,
-    )
 
 
 def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
@@ -148,25 +131,17 @@ def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
 
 def _missing_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each partition that a checkpoint knows and that has no directory."""
+    from kafka_log.checkpoints import missing_partitions
     from pipelines.recovery import missing_partition_row
 
     if found.inventory is None:
         return
     includes = options.Selection.of(arguments).includes
     for broker in found.inventory.brokers():
-        here = {(p.topic, p.partition) for each in broker.log_dirs for p in each.partitions}
-        for log_dir in broker.log_dirs:
-            if not _is_given_whole(log_dir.path, arguments.paths):
-                continue
-            rows: dict[tuple[str, int], dict[FileKind, int]] = {}
-            for kind, topic, partition, offset in log_dir.rows_without_directory():
-                rows.setdefault((topic, partition), {})[kind] = offset
-            for (topic, partition), checkpointed in sorted(rows.items()):
-                if (topic, partition) in here or not includes(topic, partition):
-                    continue  # moved to another log dir, or about to be deleted
-                row = missing_partition_row(log_dir.path, topic, partition, checkpointed)
-                if row["promised_offset"] is not None:
-                    yield row
+        for log_dir, checkpointed in missing_partitions(broker.log_dirs):
+            is_given = _is_given_whole(log_dir, arguments.paths)
+            if is_given and includes(checkpointed.topic, checkpointed.partition):
+                yield missing_partition_row(log_dir, checkpointed)
 
 
 def _is_given_whole(log_dir: str, paths: Sequence[str]) -> bool:

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from kafka_log.checkpoints import CheckpointChanges
     from kafka_log.evidence.cluster_metadata import ClusterMetadata
     from kafka_log.evidence.inventory import Inventory, LogDir, Problem
     from kafka_log.settings import Settings
-    from pipelines.partition_tasks import CheckpointChanges, Destination, PartitionTask
+    from pipelines.partition_tasks import Destination, PartitionTask
 
 Row = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -422,31 +423,23 @@ def _directories_of_kafkas(inventory: Inventory) -> set[str]:
 
 
 def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
-    from kafka_format.checkpoint_file import read_offset_checkpoint
-    from kafka_format.errors import FormatError
-    from kafka_log.evidence.inventory import CheckpointState
+    from kafka_log.checkpoints import malformed_checkpoints
 
-    for log_dir in log_dirs:
-        for kind, checkpoint in log_dir.checkpoints.items():
-            if checkpoint.state is not CheckpointState.MALFORMED:
-                continue
-            try:
-                read_offset_checkpoint(os.path.join(log_dir.path, kind.value))  # noqa: PTH118
-            except FormatError as error:
-                yield {
-                    "kind": "finding",
-                    "topic": None,
-                    "partition": None,
-                    "path": log_dir.path,
-                    "id": "CKP001",
-                    "file": error.location.path,
-                    "position": error.location.position,
-                    "size_in_bytes": None,
-                    "first_offset": None,
-                    "next_offset": None,
-                    "found": error.found,
-                    "expected": error.expected,
-                }
+    for path, error in malformed_checkpoints(log_dirs):
+        yield {
+            "kind": "finding",
+            "topic": None,
+            "partition": None,
+            "path": path,
+            "id": "CKP001",
+            "file": error.location.path,
+            "position": error.location.position,
+            "size_in_bytes": None,
+            "first_offset": None,
+            "next_offset": None,
+            "found": error.found,
+            "expected": error.expected,
+        }
 
 
 def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:

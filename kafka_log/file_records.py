@@ -8,16 +8,11 @@ CorruptError. A preallocated file is longer than its size until it is trimmed.
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections import deque
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
-import numpy as np
-
 from kafka_format import batch_layout
 from kafka_format.attributes import CODEC_MASK
-from kafka_format.batch import RecordBatch
 from kafka_format.batch_layout import (
     BATCH,
     HEADER_SIZE,
@@ -26,12 +21,12 @@ from kafka_format.batch_layout import (
     MESSAGE_TIMESTAMP_END,
     PREFIX,
 )
-from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import MEMORY, CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE
 from kafka_format.log_file import LogFile
-from kafka_format.record import TimestampType, iter_record_slices, wrap_int64
+from kafka_format.record import wrap_int64
 from kafka_log.errors import IllegalArgumentError, LogError
+from kafka_log.record_search import at_or_after, search_batch
 
 if TYPE_CHECKING:
     import io
@@ -46,8 +41,6 @@ LOG_OVERHEAD = batch_layout.LENGTH_END
 UP_TO_MAGIC = batch_layout.UP_TO_MAGIC
 _READ_BYTES = 4096
 _NO_EPOCH = -1
-# Loading numba takes as long as decoding so many bytes of records without it.
-_LARGE_ENOUGH_TO_LOAD = 256 * 1024
 
 _MEMORY_PREFIX = BATCH.reader("base_offset", "batch_length", "magic")
 _OFFSETS_AND_TIMESTAMP = BATCH.reader("base_offset", "last_offset_delta", "max_timestamp")
@@ -356,51 +349,14 @@ class FileRecords:
         self, batch: FileBatch, target_timestamp: int, starting_offset: int
     ) -> TimestampAndOffset | None:
         raw = self.read_exactly(batch.position, batch.size_in_bytes)
-        is_worth_it = "numba" in sys.modules or len(raw) >= _LARGE_ENOUGH_TO_LOAD
-        scan = RecordScan(raw, verify=False, compiled=None if is_worth_it else False)
-        found: tuple[int, int] | None = None
-        error: FormatError | None = None
-        for records in scan:
-            fits = (records.timestamp >= target_timestamp) & (records.offset >= starting_offset)
-            if fits.any():
-                row = int(np.argmax(fits))
-                found = int(records.timestamp[row]), int(records.offset[row])
-                break
-            if records.damage:
-                error = records.damage[0].error
-                found = _search_before_damage(raw, target_timestamp, starting_offset)
-        else:
-            error = error or (scan.end.error if scan.end else None)
-        if found is not None:
-            epoch = batch.partition_leader_epoch
-            return TimestampAndOffset(*found, None if epoch == _NO_EPOCH else epoch)
-        if error is not None:
-            raise error.moved(self.path, batch.position)
-        return None
-
-
-def _search_before_damage(
-    raw: bytes, target_timestamp: int, starting_offset: int
-) -> tuple[int, int] | None:
-    """Kafka reads records one by one where they are not compressed, and may not meet the damage."""
-    for batch in LogFile(raw).batches():
-        if not isinstance(batch, RecordBatch) or batch.header.codec_id:
+        try:
+            found = search_batch(raw, at_or_after(target_timestamp, starting_offset), streams=False)
+        except FormatError as error:
+            raise error.moved(self.path, batch.position) from None
+        if found is None:
             return None
-        header = batch.header
-        is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        slices = iter_record_slices(
-            bytes(batch.payload),
-            header.record_count,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            log_append_time=header.max_timestamp if is_append_time else None,
-            size=1,
-        )
-        with contextlib.suppress(FormatError):
-            for (record,) in slices:
-                if record.timestamp >= target_timestamp and record.offset >= starting_offset:
-                    return record.timestamp, record.offset
-    return None
+        epoch = batch.partition_leader_epoch
+        return TimestampAndOffset(*found, None if epoch == _NO_EPOCH else epoch)
 
 
 def _offset_position(batch: FileBatch) -> LogOffsetPosition:

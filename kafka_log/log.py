@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kafka_log.file_records import TimestampAndOffset
     from kafka_log.leader_epochs import EpochEndOffset
     from kafka_log.loading.journal import Journal
-    from kafka_log.log_removal import OnDelete
+    from kafka_log.log_removal import OnDelete, OnVerdict
     from kafka_log.segment import LogSegment
 
 _CURRENT_MAGIC = 2
@@ -94,7 +94,7 @@ class PartitionLog:
         producer_state_manager: ProducerStateManager,
         scheduler: Scheduler,
         clock: Clock,
-        topic_id: uuid.UUID | None = None,
+        topic_id_file: TopicIdFile,
     ) -> None:
         self.local_log = local_log
         self.leader_epoch_cache = leader_epoch_cache
@@ -104,8 +104,7 @@ class PartitionLog:
         )
         self.scheduler = scheduler
         self.clock = clock
-        self._topic_id_file = TopicIdFile(local_log.files, scheduler)
-        self._topic_id_file.initialize(topic_id)
+        self._topic_id_file = topic_id_file
 
     @classmethod
     def open(
@@ -146,6 +145,8 @@ class PartitionLog:
                 producer_state_manager=producers,
                 journal=journal,
             ).load()
+            topic_id_file = TopicIdFile(files, scheduler)
+            topic_id_file.initialize(topic_id)
             return cls(
                 LocalLog.of(
                     files, config, segments, loaded, scheduler=scheduler, clock=clock, rng=rng
@@ -155,7 +156,7 @@ class PartitionLog:
                 producer_state_manager=producers,
                 scheduler=scheduler,
                 clock=clock,
-                topic_id=topic_id,
+                topic_id_file=topic_id_file,
             )
         except BaseException as error:
             segments.close_handlers()
@@ -475,9 +476,11 @@ class PartitionLog:
         """Nothing is left; the next record gets `new_offset`."""
         log_removal.truncate_fully_and_start_at(self, new_offset, log_start_offset=log_start_offset)
 
-    def delete_old_segments(self, on_delete: OnDelete | None = None) -> int:
+    def delete_old_segments(
+        self, on_delete: OnDelete | None = None, on_verdict: OnVerdict | None = None
+    ) -> int:
         """Delete what retention lets go (renamed now, unlinked later); return how many segments."""
-        return log_removal.delete_old_segments(self, on_delete)
+        return log_removal.delete_old_segments(self, on_delete, on_verdict)
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
         """What a cleaner wrote (`.cleaned`) in the place of what it read."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kafka_log.errors import IllegalArgumentError
 from kafka_log.loading.rebuild_state import rebuild_producer_state
-from kafka_log.retention import LogPosition, breaches, deletable_segments
+from kafka_log.retention import LogPosition, breaches, iter_verdicts
 from kafka_log.segment_files import delete_producer_snapshots
 from kafka_log.segment_files import replace_segments as replace_segment_files
 
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from kafka_log.log import PartitionLog
-    from kafka_log.retention import Breach
+    from kafka_log.retention import Breach, Verdict
     from kafka_log.segment import LogSegment
 
     OnDelete = Callable[[Breach, Sequence[LogSegment]], None]
+    OnVerdict = Callable[[Breach, Verdict[LogSegment]], None]
 
 
 def truncate_to(log: PartitionLog, target_offset: int) -> bool:
@@ -76,21 +77,29 @@ def _rebuild_producer_state(log: PartitionLog, last_offset: int) -> None:
     )
 
 
-def delete_old_segments(log: PartitionLog, on_delete: OnDelete | None = None) -> int:
+def delete_old_segments(
+    log: PartitionLog, on_delete: OnDelete | None = None, on_verdict: OnVerdict | None = None
+) -> int:
     """Delete by one rule after the other; return how many segments.
 
-    `on_delete` is called with a rule and the segments that it deletes, before they are deleted.
+    `on_delete` is called with a rule and the segments that it deletes, before they are deleted;
+    `on_verdict` with every segment that a rule looks at, kept or not.
     """
     deleted = 0
     for breach in breaches(log.config):
         position = LogPosition(log.log_start_offset, log.high_watermark, log.log_end_offset)
-        chosen = deletable_segments(
+        chosen = []
+        for verdict in iter_verdicts(
             breach,
             log.log_segments,
             config=log.config,
             now_ms=log.clock(),
             position=position,
-        )
+        ):
+            if on_verdict is not None:
+                on_verdict(breach, verdict)
+            if verdict.is_deleted:
+                chosen.append(verdict.segment)
         if chosen and on_delete is not None:
             on_delete(breach, chosen)
         deleted += _delete_segments(log, chosen)

@@ -8,17 +8,11 @@ Mirrors UnifiedLog.fetchOffsetByTimestamp and ListOffsetsRequest.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kafka_format.batch import RecordBatch
-from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
-from kafka_format.log_file import LogFile
-from kafka_format.record import TimestampType, iter_record_slices
 from kafka_log.file_records import TimestampAndOffset
+from kafka_log.record_search import exactly_at, search_batch
 
 if TYPE_CHECKING:
     from kafka_log.file_records import FileBatch
@@ -78,34 +72,8 @@ def _offset_of_timestamp(segment: LogSegment, batch: FileBatch, timestamp: int) 
     if batch.magic == 0:
         return None
     raw = segment.log.read_exactly(batch.position, batch.size_in_bytes)
-    for records in RecordScan(raw, verify=False):
-        fits = records.timestamp == timestamp
-        if fits.any():
-            return int(records.offset[int(np.argmax(fits))])
-        if records.damage:
-            offset = _offset_before_damage(raw, timestamp)
-            if offset is None:
-                raise records.damage[0].error.moved(segment.log.path, batch.position)
-            return offset
-    return None
-
-
-def _offset_before_damage(raw: bytes, timestamp: int) -> int | None:
-    """Kafka reads record by record here, compressed or not, and may not meet the damage."""
-    batch = next(LogFile(raw).batches(), None)
-    if not isinstance(batch, RecordBatch):
-        return None
-    header = batch.header
-    is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    with contextlib.suppress(FormatError):
-        for (record,) in iter_record_slices(
-            batch.decompressed_payload(),
-            header.record_count,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            log_append_time=header.max_timestamp if is_append_time else None,
-            size=1,
-        ):
-            if record.timestamp == timestamp:
-                return record.offset
-    return None
+    try:
+        found = search_batch(raw, exactly_at(timestamp), streams=True)
+    except FormatError as error:
+        raise error.moved(segment.log.path, batch.position) from None
+    return None if found is None else found.offset

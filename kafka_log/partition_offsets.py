@@ -19,14 +19,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.errors import FormatError, TruncatedError
+from kafka_log.checkpoints import within_log
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
 from kafka_log.evidence.log_end import read_log_end
 from kafka_log.loading.rebuild_state import rebuild_producer_state
-from kafka_log.names import FileKind, live_base_offsets, segment_file_name
+from kafka_log.names import FileKind, segment_file_name
 from kafka_log.producer_state import ProducerStateManager
 from kafka_log.segment import LogSegment
-from kafka_log.segments import LogSegments
+from kafka_log.segments import LogSegments, find_base_offsets
 from kafka_log.transactions import OpenTransaction, read_transactions
 
 if TYPE_CHECKING:
@@ -80,15 +81,13 @@ def read_offsets(
     Raises LogError where there is no log, OSError. Damage is a result.
     """
     files = OverlayFiles(directory, clock)  # a manager of producers writes snapshots
-    bases = live_base_offsets(files.names())
-    if not bases:
-        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
+    bases = find_base_offsets(files)
     end = _log_end(files, bases[-1])
     start = max(bases[0], log_start_offset or 0)
     if start > end:
         wiped = f"the log start {start} is beyond the log's end {end}: a broker would empty it"
         return PartitionOffsets(start, recovery_point, start, start, start, None, wiped)
-    known = None if high_watermark is None else max(start, min(end, high_watermark))
+    known = None if high_watermark is None else within_log(high_watermark, start, end)
     watermark = end if known is None else known
     try:
         if replay:

@@ -9,7 +9,8 @@ Which directory is stray only the metadata log knows: give `assignments`, or the
 open and a row says so.
 
 Mirrors kafka.log.LogManager (loadLogs, loadLog, checkpoint…InDir) and what BrokerMetadataPublisher
-tells it. For a single partition: plan_partition and recover_in_place.
+tells it. For a single directory: plan_replica and recover_replica, or only its load: plan_partition
+and recover_in_place.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 from kafka_format.checkpoint_file import (
     OffsetCheckpoint,
@@ -29,6 +30,7 @@ from kafka_format.checkpoint_file import (
     read_offset_checkpoint,
 )
 from kafka_format.errors import FormatError
+from kafka_log.checkpoints import LogBounds
 from kafka_log.clock import Clock, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.directory import EntryKind, list_directory
@@ -37,10 +39,12 @@ from kafka_log.loading.partition_recovery import (
     LoadedPartition,
     RecoveryPlan,
     RecoveryRow,
+    load_directory,
     load_partition,
     plan_partition,
     recover_in_place,
 )
+from kafka_log.loading.rebuilt_files import write_rebuilt
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -51,6 +55,11 @@ from kafka_log.names import (
 
 if TYPE_CHECKING:
     import uuid
+
+    from kafka_log.checkpoints import Checkpointed
+    from kafka_log.disk.files import Files
+    from kafka_log.evidence.cluster_metadata import ClusterMetadata
+    from kafka_log.evidence.inventory import LogDir
 
 __all__ = [
     "BYTES_PER_SECOND",
@@ -65,7 +74,9 @@ __all__ = [
     "load_partition",
     "plan_log_dir",
     "plan_partition",
+    "plan_replica",
     "recover_in_place",
+    "recover_replica",
 ]
 
 ConfigFor: TypeAlias = Callable[[str], LogConfig]
@@ -82,6 +93,11 @@ class Fate(StrEnum):
     STRAY = "stray"
     METADATA = "metadata"
 
+    @property
+    def is_served(self) -> bool:
+        """Whether the broker serves it, and so writes rows of it into its checkpoints."""
+        return self in (Fate.CURRENT, Fate.FUTURE, Fate.PROMOTED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
@@ -93,6 +109,20 @@ class Assignments:
     """The log dir of this broker's replica."""
     directory_id: uuid.UUID | None = None
     """Of the log dir that is planned (meta.properties)."""
+
+    @classmethod
+    def of(cls, log_dirs: Iterable[LogDir], metadata: ClusterMetadata | None) -> Self | None:
+        """Take them from the metadata log. None if it, or the broker's id, is not known."""
+        metas = [each.meta for each in log_dirs if each.meta is not None]
+        if metadata is None or not metas or metas[0].node_id is None:
+            return None
+        node_id = metas[0].node_id
+        return cls(
+            broker_id=node_id,
+            replicas=metadata.replicas,
+            directories=metadata.directories_of(node_id),
+            directory_id=metas[0].directory_id if len(metas) == 1 else None,
+        )
 
     def stray_reason(self, topic_id: uuid.UUID | None, partition: int) -> str | None:
         if topic_id is None:
@@ -132,10 +162,6 @@ class PartitionPlan:
     plan: RecoveryPlan
     fate: Fate
     why: str = ""
-
-    @property
-    def is_checkpointed(self) -> bool:
-        return self.fate in (Fate.CURRENT, Fate.FUTURE, Fate.PROMOTED)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -222,9 +248,9 @@ class LogDirPlan:
             ),
             FileKind.LOG_START_OFFSET_CHECKPOINT: OffsetCheckpoint(
                 tuple(
-                    each.entry(each.log_start_offset)
+                    each.entry(each.log.log_start_offset)
                     for each in outcomes
-                    if each.log_start_offset > each.first_base_offset
+                    if each.log.has_log_start_row
                 )
             ),
         }
@@ -235,8 +261,7 @@ class _Outcome(NamedTuple):
     partition: int
     is_checkpointed: bool
     recovery_point: int = 0
-    log_start_offset: int = 0
-    first_base_offset: int = 0
+    log: LogBounds = LogBounds(0, 0, 0)
 
     @classmethod
     def of(cls, planned: PartitionPlan) -> _Outcome:
@@ -247,10 +272,13 @@ class _Outcome(NamedTuple):
         return cls(
             name.topic,
             name.partition or 0,
-            planned.is_checkpointed,
+            planned.fate.is_served,
             loaded.recovery_point,
-            loaded.log_start_offset,
-            0 if first is None else first.base_offset,
+            LogBounds(
+                0 if first is None else first.base_offset,
+                loaded.log_start_offset,
+                loaded.log_end_offset,
+            ),
         )
 
     def entry(self, offset: int) -> OffsetCheckpointEntry:
@@ -290,6 +318,51 @@ def plan_log_dir(
         rows=rows,
         assignments=assignments,
     )
+
+
+def plan_replica(
+    directory: str | os.PathLike[str],
+    config: LogConfig,
+    checkpointed: Checkpointed,
+    *,
+    clean_shutdown: bool,
+    clock: Clock = system_clock,
+    assignments: Assignments | None = None,
+) -> PartitionPlan:
+    """Plan what a restart of the broker would do to one directory of a log dir."""
+    path = os.path.abspath(directory)  # noqa: PTH100  # no link may be followed
+    log_dir = LogDirPlan(
+        path=os.path.dirname(path),  # noqa: PTH120
+        had_clean_shutdown=clean_shutdown,
+        config=lambda _: config,
+        clock=clock,
+        recovery_points={checkpointed.place: checkpointed.recovery_point or 0},
+        log_start_offsets={checkpointed.place: checkpointed.log_start_offset or 0},
+        directories=[],
+        rows=[],
+        assignments=assignments,
+    )
+    return log_dir.partition(parse_directory_name(os.path.basename(path)))  # noqa: PTH119
+
+
+def recover_replica(
+    planned: PartitionPlan, files: Files, config: LogConfig, clock: Clock = system_clock
+) -> None:
+    """Do to a directory what was planned, and close it as a broker that stops.
+
+    What the load rebuilds is written first: a kill in between then loses no leader epoch.
+    """
+    write_rebuilt(planned.plan.files, planned.plan.journal, files)
+    loaded = load_directory(
+        files,
+        config,
+        clean_shutdown=planned.clean_shutdown,
+        log_start_offset=planned.log_start_offset,
+        recovery_point=planned.recovery_point,
+        clock=clock,
+    )
+    loaded.close()
+    files.sync_directory()
 
 
 def _checkpoint(path: str, kind: FileKind, rows: list[LogDirRow]) -> Mapping[tuple[str, int], int]:

@@ -6,7 +6,7 @@
     a segment   goes if all of it lies below the high watermark and the step's rule says so
 
 Each step sees what the one before left. When every segment goes, the log rolls first: a log is
-never without a segment (`PartitionLog` and `retention_plan` do that, and the deleting).
+never without a segment (log_removal.py does that, and the deleting).
 
 Mirrors UnifiedLog.deleteOldSegments, deletableSegments and the three predicates of 4.3. Tiered
 storage changes each of them and is refused (`ensure_local`).
@@ -19,6 +19,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from kafka_log.errors import TieredStorageError
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind
 
 if TYPE_CHECKING:
     from kafka_log.config import LogConfig
@@ -65,6 +66,11 @@ class LogPosition(NamedTuple):
     log_end_offset: int
 
 
+_EXEMPT = {
+    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
+    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
+}
+
 _Rule = Callable[[AnySegment, AnySegment | None], tuple[bool, str]]
 
 
@@ -77,27 +83,17 @@ def ensure_local(config: LogConfig) -> None:
         )
 
 
+def why_exempt(kind: DirectoryKind, topic: str) -> str | None:
+    """Say why a directory is not subject to retention; None if it is."""
+    if topic == CLUSTER_METADATA_TOPIC:
+        return "the metadata log goes by its snapshots, not by retention"
+    return _EXEMPT.get(kind)
+
+
 def breaches(config: LogConfig) -> tuple[Breach, ...]:
     """The steps that a policy takes. An empty one keeps all but what DeleteRecords gave up."""
     ensure_local(config)
     return tuple(Breach) if config.delete else (Breach.LOG_START_OFFSET,)
-
-
-def deletable_segments(
-    breach: Breach,
-    segments: Iterable[AnySegment],
-    *,
-    config: LogConfig,
-    now_ms: int,
-    position: LogPosition,
-) -> list[AnySegment]:
-    """The segments (given in order) that this step deletes.
-
-    for breach in breaches(config):
-        delete(deletable_segments(breach, segments.values(), config=…, now_ms=…, position=…))
-    """
-    verdicts = iter_verdicts(breach, segments, config=config, now_ms=now_ms, position=position)
-    return [verdict.segment for verdict in verdicts if verdict.is_deleted]
 
 
 def iter_verdicts(

@@ -12,6 +12,7 @@ import contextlib
 import random
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from kafka_format.columnar.compilation import can_compile
 from kafka_format.file_kinds import SEGMENT_INDEX_KINDS, SEGMENT_KINDS
 from kafka_format.transaction_index import VERSION, AbortedTransaction
 from kafka_log.errors import IllegalArgumentError, LogError, SegmentOffsetOverflowError
@@ -23,7 +24,7 @@ from kafka_log.file_records import (
     iter_memory_batches,
 )
 from kafka_log.indexes.aborted_transactions import TransactionIndex, TxnIndexSearchResult
-from kafka_log.indexes.bulk import append_entries, select_entries
+from kafka_log.indexes.bulk import EntrySelection, append_entries
 from kafka_log.indexes.index_files import (
     LazyIndex,
     OffsetIndex,
@@ -31,6 +32,7 @@ from kafka_log.indexes.index_files import (
     TimeIndex,
     TimestampOffset,
 )
+from kafka_log.indexes.kernels import ALL_DONE, is_entry_due
 from kafka_log.loading.segment_recovery import SegmentRecovery
 from kafka_log.names import FileKind, segment_file_name
 
@@ -191,7 +193,7 @@ class LogSegment:
         for size, last_offset, max_timestamp in iter_memory_batches(records):
             if max_timestamp > self.max_timestamp_so_far():
                 self._max_timestamp_and_offset = TimestampOffset(max_timestamp, last_offset)
-            if self._bytes_since_last_index_entry > self.index_interval_bytes:
+            if is_entry_due(self._bytes_since_last_index_entry, self.index_interval_bytes):
                 self.offset_index.append(last_offset, position)
                 self.time_index.maybe_append(*self._read_max_timestamp_and_offset())
                 self._bytes_since_last_index_entry = 0
@@ -207,20 +209,21 @@ class LogSegment:
             return False
         placed = batches.copy()
         placed[0] += self.size
-        entries = select_entries(
+        selection = EntrySelection(
             self.offset_index,
             self.time_index,
-            placed,
             interval=self.index_interval_bytes,
+            compiled=can_compile(),
             last_index_position=self.size - self._bytes_since_last_index_entry,
             max_timestamp_and_offset=self._read_max_timestamp_and_offset(),
         )
-        if entries is None:
+        selected = selection.select(placed)
+        if selected.why != ALL_DONE:
             return False
         self.log.append(records)
-        append_entries(self.offset_index, self.time_index, entries)
-        self._max_timestamp_and_offset = entries.max_timestamp_and_offset
-        self._bytes_since_last_index_entry = self.size - entries.last_index_position
+        append_entries(self.offset_index, self.time_index, selected.entries)
+        self._max_timestamp_and_offset = selection.max_timestamp_and_offset
+        self._bytes_since_last_index_entry = self.size - selection.last_index_position
         return True
 
     def append_from_file(self, source: FileRecords, start: int) -> int:

@@ -6,9 +6,13 @@ from bisect import bisect_left, bisect_right, insort
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from kafka_log.errors import LogError
+from kafka_log.names import live_base_offsets
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kafka_log.disk.files import Files
     from kafka_log.segment import LogSegment
 
 
@@ -139,3 +143,11 @@ class LogSegments:
 
 def size_in_bytes(segments: Iterable[LogSegment]) -> int:
     return sum(segment.size for segment in segments)
+
+
+def find_base_offsets(files: Files) -> list[int]:
+    """List the live segments of a directory, in order. Raises LogError if there is none."""
+    bases = live_base_offsets(files.names())
+    if not bases:
+        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
+    return bases

@@ -30,15 +30,17 @@ from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
+from kafka_log.checkpoints import within_log
 from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
 from kafka_log.damage.resync import BatchSearch
 from kafka_log.damage.walk import BatchWalk, Gap, stop_at_damage
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.errors import LogError
-from kafka_log.names import FileKind, live_base_offsets, segment_file_name
+from kafka_log.names import FileKind, segment_file_name
 from kafka_log.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
 from kafka_log.producers.snapshots import read_snapshot
+from kafka_log.segments import find_base_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -160,7 +162,7 @@ class _Replay:
     def __init__(self, files: Files, *, behind_damage: bool = False) -> None:
         self._files = files
         self._behind_damage = behind_damage
-        self.bases = _bases(files)
+        self.bases = find_base_offsets(files)
         self._end = self.bases[-1]
         self._ended: list[EndedTransaction] = []
         self._indexed: list[AbortedTransaction] = []
@@ -221,7 +223,7 @@ class _Replay:
     def report(self, log_start_offset: int, high_watermark: int | None) -> TransactionReport:
         start = max(log_start_offset, self.bases[0])
         end = max(self._end, start)
-        watermark = end if high_watermark is None else max(start, min(high_watermark, end))
+        watermark = end if high_watermark is None else within_log(high_watermark, start, end)
         still_open = self._open()
         unstable: list[OpenTransaction | EndedTransaction] = list(still_open)
         unstable += (txn for txn in self._ended if txn.last_offset >= watermark)
@@ -272,10 +274,3 @@ class _Replay:
 
 def _walk(file: File, start: int = 0) -> HeaderWalk:
     return HeaderWalk(cast("BinaryIO", file.reader()), path=file.path, start=start)
-
-
-def _bases(files: Files) -> list[int]:
-    bases = live_base_offsets(files.names())
-    if not bases:
-        raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
-    return bases

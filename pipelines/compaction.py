@@ -12,37 +12,34 @@ import tempfile
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any
 
 from kafka_format.errors import FormatError
+from kafka_log.checkpoints import LogBounds, after_cleaning
 from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
 from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.clock import FixedClock
-from kafka_log.damage.resync import find_batch
-from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.scratch_files import ScratchFiles
 from kafka_log.disk.watched_files import WatchedDiskFiles
-from kafka_log.errors import DamagedLogError, LogError
+from kafka_log.errors import LogError
 from kafka_log.loading.journal import Journal
 from kafka_log.loading.left_overs import settle_left_overs
-from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
+from kafka_log.loading.opened_log import opened_log as opened_log_of
 from kafka_log.loading.rebuilt_files import write_rebuilt
 from kafka_log.names import (
     DirectoryKind,
-    FileKind,
     FileState,
-    live_base_offsets,
     parse_file_name,
 )
-from pipelines.partition_tasks import END, is_full_disk
+from pipelines.partition_tasks import is_full_disk
 from pipelines.progress import Progress
-from pipelines.recovery import losses_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from kafka_log.checkpoints import CheckpointChanges
     from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.manager import Compaction, Deletion, Outlook, Round
     from kafka_log.cleaner.passes import Wanted
@@ -52,11 +49,10 @@ if TYPE_CHECKING:
     from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.disk.watched_files import Watch
-    from kafka_log.evidence.inventory import LogDir
-    from kafka_log.loading.partition_recovery import LoadedPartition
+    from kafka_log.loading.opened_log import OpenedLog
     from kafka_log.log import PartitionLog
     from pipelines.parallel_compaction import Parallel
-    from pipelines.partition_tasks import CheckpointChanges, PartitionTask
+    from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 
@@ -345,78 +341,14 @@ def scratch_beside(directory: Path) -> Iterator[Path]:
 # ------------------------------------------------------------------------------------ loading
 
 
-@dataclass(slots=True, kw_only=True)
-class Loading:
-    """A partition as a broker has it that just started, its high watermark where it was."""
-
-    loaded: LoadedPartition
-    cut_bytes: int
-    """What a restart cuts off, of a write that was torn."""
-    is_closed: bool = False
-
-    @property
-    def log(self) -> PartitionLog:
-        return self.loaded.log
-
-    def close(self) -> None:
-        """In order: all flushed, indexes trimmed, what goes unlinked."""
-        self.loaded.scheduler.run_all()
-        self.log.flush()
-        self.log.close()
-        self.is_closed = True
-
-
-@contextlib.contextmanager
-def opened_log(task: PartitionTask, files: Files) -> Iterator[Loading]:
-    """Loaded, and closed at least as by a crash. Where a restart would cut data off: LogError.
-
-    `Loading.close` is for who wants the files afterwards.
-    """
-    journal = Journal()
-    with files.keeping() if isinstance(files, ScratchFiles) else contextlib.nullcontext():
-        loaded = load_directory(
-            files,
-            task.config,
-            clean_shutdown=task.is_clean,
-            log_start_offset=task.log_start_offset or 0,
-            recovery_point=task.recovery_point or 0,
-            clock=FixedClock(task.now_ms),
-            journal=journal,
-        )
-    loading = Loading(loaded=loaded, cut_bytes=0)
-    try:
-        if isinstance(files, ScratchFiles):  # files on disk were looked at before, on a view
-            loading.cut_bytes = _cut_bytes(files, journal, loaded)
-        loaded.log.update_high_watermark(_high_watermark(task, loaded.log))
-        yield loading
-    finally:
-        if not loading.is_closed:
-            loaded.close_handlers()
-
-
-def _high_watermark(task: PartitionTask, log: PartitionLog) -> int:
-    known = task.high_watermark
-    return log.log_end_offset if known is None or known == END else known
-
-
-def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -> int:
-    """What the load cut off; LogError if that is more than a write that was torn."""
-    plan = RecoveryPlan(directory=files.directory, files=files, journal=journal, loaded=loaded)
-    lost = losses_of(plan).bytes
-    cuts = [entry for entry in journal.entries if entry.position is not None]
-    if not lost or not cuts:
-        return lost
-    beneath = DiskFiles(files.directory)
-    name, position = cuts[0].file, cuts[0].position or 0
-    is_last = parse_file_name(name).offset == live_base_offsets(beneath.names())[-1]
-    with opened(beneath, name) as file:
-        behind = find_batch(cast("BinaryIO", file.reader()), position + 1)
-    if is_last and behind is None:
-        return lost
-    raise DamagedLogError(
-        f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart cuts the"
-        f" log and loses {lost} bytes, expected a sound log to compact; see `recover`, or leave the"
-        " damage out with --skip-damaged"
+def opened_log(task: PartitionTask, files: Files) -> contextlib.AbstractContextManager[OpenedLog]:
+    """Open the log of a task. Raises LogError where a restart would cut data off."""
+    return opened_log_of(
+        files,
+        task.config,
+        task.checkpointed,
+        clean_shutdown=task.is_clean,
+        clock=FixedClock(task.now_ms),
     )
 
 
@@ -503,7 +435,7 @@ def _outlook_fields(seen: Outlook) -> Row:
 
 
 def _partition_row(
-    task: PartitionTask, loading: Loading, done: Compaction, before: tuple[int, int]
+    task: PartitionTask, loading: OpenedLog, done: Compaction, before: tuple[int, int]
 ) -> Row:
     log, (size, segments) = loading.log, before
     return (
@@ -557,33 +489,11 @@ def checkpoint_changes(
     """
     if "new_cleaner_checkpoint" not in row:
         return {}
-    place, start = (task.topic, task.partition), row["new_log_start_offset"]
-    changes: CheckpointChanges = {
-        FileKind.LOG_START_OFFSET_CHECKPOINT: {
-            place: start if start > row["first_base_offset"] else None
-        }
-    }
-    if row["new_cleaner_checkpoint"] is not None:
-        cleaned: dict[tuple[str, int], int | None] = {place: row["new_cleaner_checkpoint"]}
-        if row["rounds"] or row["checkpoint_was_invalid"]:
-            cleaned |= dict.fromkeys((gone or {}).get(task.log_dir, ()))
-        changes[FileKind.CLEANER_OFFSET_CHECKPOINT] = cleaned
-    if task.recovery_point is not None or task.target is not None:
-        changes[FileKind.RECOVERY_POINT_CHECKPOINT] = {place: row["log_end_offset"]}
-    if task.high_watermark is not None and task.high_watermark != END:
-        high_watermark = min(max(task.high_watermark, start), row["log_end_offset"])
-        changes[FileKind.REPLICATION_OFFSET_CHECKPOINT] = {place: high_watermark}
-    return changes
-
-
-def rows_without_a_log(log_dirs: Iterable[LogDir]) -> dict[str, list[tuple[str, int]]]:
-    """Of cleaner-offset-checkpoint, by log dir: what is there of partitions that are not."""
-    return {
-        log_dir.path: [
-            (topic, partition)
-            for kind, topic, partition, _ in log_dir.rows_without_directory()
-            if kind is FileKind.CLEANER_OFFSET_CHECKPOINT
-            and not Path(log_dir.path, f"{topic}-{partition}").is_dir()  # one may be given alone
-        ]
-        for log_dir in log_dirs
-    }
+    writes_cleaner_file = row["rounds"] or row["checkpoint_was_invalid"]
+    return after_cleaning(
+        task.checkpointed,
+        LogBounds(row["first_base_offset"], row["new_log_start_offset"], row["log_end_offset"]),
+        cleaner_offset=row["new_cleaner_checkpoint"],
+        dropped=(gone or {}).get(task.log_dir, ()) if writes_cleaner_file else (),
+        writes_recovery_point=task.recovery_point is not None or task.target is not None,
+    )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_format.access import ensure_unchanged
+from kafka_log.checkpoints import Checkpointed
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import (
     OutputError,
@@ -28,11 +29,10 @@ from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from kafka_log.checkpoints import CheckpointChanges
     from kafka_log.config import LogConfig
     from kafka_log.evidence.inventory import Inventory, LogDir, Partition
     from kafka_log.settings import Settings
-
-CheckpointChanges = dict[FileKind, dict[tuple[str, int], "int | None"]]
 
 END = -1
 """As a high watermark: the log's end, wherever that is."""
@@ -101,6 +101,14 @@ class PartitionTask:
         """
         if self.is_marked:
             Path(self.log_dir, FileKind.CLEAN_SHUTDOWN.value).unlink(missing_ok=True)
+
+    @property
+    def checkpointed(self) -> Checkpointed:
+        """What the checkpoints say; `end` as a high watermark is not from one."""
+        high_watermark = None if self.high_watermark == END else self.high_watermark
+        return Checkpointed(
+            self.topic, self.partition, self.recovery_point, self.log_start_offset, high_watermark
+        )
 
     @property
     def is_metadata_log(self) -> bool:

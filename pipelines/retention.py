@@ -4,33 +4,30 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.disk.files import DiskFiles
+from kafka_log.checkpoints import LogBounds, after_retention
+from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.names import DirectoryKind, FileKind
-from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
+from kafka_log.names import DirectoryKind
+from kafka_log.retention import why_exempt
+from kafka_log.retention_plan import plan_on_overlay, retain_in_place
 from pipelines.partition_tasks import END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka_log.retention_plan import SegmentVerdict
-    from pipelines.partition_tasks import CheckpointChanges, PartitionTask
+    from kafka_log.checkpoints import CheckpointChanges
+    from kafka_log.retention_plan import RetentionPlan, SegmentVerdict
+    from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 
-_NOTES = {
-    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
-    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
-}
 _NO_WATERMARK = "no high watermark is known, so nothing may go (--high-watermark)"
-_METADATA = "the metadata log goes by its snapshots, not by retention"
 
 
 def retain_partition(task: PartitionTask) -> Iterator[Row]:
     """Plan, and write what the task asks for. Raises LogError, FormatError or OSError."""
-    note = _METADATA if task.is_metadata_log else _NOTES.get(task.kind)
+    note = why_exempt(task.kind, task.topic)
     files = OverlayFiles(task.path, FixedClock(task.now_ms))
     if note is not None:
         if task.target is not None and task.kind is not DirectoryKind.DELETE:
@@ -47,7 +44,9 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
     if task.target is not None:
         _copy(files, task)
     elif task.in_place:
-        _apply(plan, task)
+        check_in_place(task.path)
+        task.unmark_clean()
+        retain_in_place(plan, task.config)
     for verdict in plan.verdicts:
         yield _segment_row(task, verdict)
     yield _partition_row(task, plan)
@@ -56,17 +55,6 @@ def retain_partition(task: PartitionTask) -> Iterator[Row]:
 def _copy(files: OverlayFiles, task: PartitionTask) -> None:
     with task.result() as directory:
         files.write_to(directory)
-
-
-def _apply(plan: RetentionPlan, task: PartitionTask) -> None:
-    """By way of `.deleted`, but without the wait: no reader holds a file open."""
-    check_in_place(task.path)
-    task.unmark_clean()
-    scheduler = Scheduler(FixedClock(task.now_ms))
-    files = DiskFiles(task.path)
-    apply_retention(plan, files, task.config, scheduler)
-    files.sync_directory()
-    scheduler.run_all()
 
 
 def _identity(task: PartitionTask) -> Row:
@@ -115,24 +103,8 @@ def _partition_row(task: PartitionTask, plan: RetentionPlan) -> Row:
 
 
 def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
-    """What the checkpoints hold of a partition after it was retained.
-
-    A log start is noted only where no segment begins there; recovery points and high watermarks
-    are never below it.
-    """
     if "new_log_start_offset" not in row:
         return {}
-    place, start = (task.topic, task.partition), row["new_log_start_offset"]
-    changes: CheckpointChanges = {
-        FileKind.LOG_START_OFFSET_CHECKPOINT: {
-            place: start if start > row["first_base_offset"] else None
-        }
-    }
-    flushed = row["roll_offset"] or 0  # a roll flushes all before it
-    if task.recovery_point is not None:
-        recovery_point = max(task.recovery_point, start, flushed)
-        changes[FileKind.RECOVERY_POINT_CHECKPOINT] = {place: recovery_point}
-    if task.high_watermark is not None and task.high_watermark != END:
-        high_watermark = max(task.high_watermark, start)
-        changes[FileKind.REPLICATION_OFFSET_CHECKPOINT] = {place: high_watermark}
-    return changes
+    start, end = row["new_log_start_offset"], row["log_end_offset"]
+    log = LogBounds(row["first_base_offset"], start, end)
+    return after_retention(task.checkpointed, log, roll_offset=row["roll_offset"])

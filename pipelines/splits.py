@@ -23,6 +23,7 @@ from kafka_format.java_text import uuid_text
 from kafka_format.shown_text import name_text
 from kafka_log.evidence.inventory import Trouble
 from kafka_log.names import FileKind
+from kafka_log.record_search import at_or_after, first_match
 from kafka_log.transactions import read_transactions
 from pipelines.log_ranges import OFFSET_END, Aborted, Damage, LogRange, iter_batches
 from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
@@ -220,15 +221,15 @@ def _offset_in_segment(
     source: LogRange, timestamp: int, storage: Storage, first_offset: int
 ) -> int | None:
     """By headers, and the records of batches that reach the time; damage is passed over."""
+    matches = at_or_after(timestamp, first_offset)
     with storage.open(source.path) as file:
         for batches in iter_batches(source, storage, verify=False, on_damage=_pass_over):
             for batch in np.flatnonzero(batches.max_timestamp >= timestamp).tolist():
                 start = int(batches.position[batch])
                 end = start + int(batches.size_in_bytes[batch])
                 for records in RecordScan(file, path=source.path, start=start, end=end):
-                    late = (records.timestamp >= timestamp) & (records.offset >= first_offset)
-                    if late.any():
-                        return int(records.offset[int(np.argmax(late))])
+                    if (found := first_match(records, matches)) is not None:
+                        return found.offset
     return None
 
 

@@ -1,17 +1,24 @@
-"""Where a log ends, by a few headers: from the last entry of its last segment's index on.
+"""Where a log ends, by the headers of its last segment.
 
-No checksum is looked at: a restart after a crash may cut more (recovery.py).
+    read_log_end    from the last index entry on: a few headers, as a start after a clean stop
+    walk_log_end    from the first batch on: stops at damage, and knows the largest timestamp
+
+No checksum is looked at: a restart after a crash may cut more (recovery.py). An open log knows its
+own end (LogSegment.read_next_offset).
 """
 
 import io
 import os
 import struct
 from collections.abc import Callable
-from typing import BinaryIO, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, cast
 
 from kafka_format.access import open_evidence
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
+
+if TYPE_CHECKING:
+    from kafka_log.disk.files import File
 
 OpenFile: TypeAlias = Callable[[str], BinaryIO]
 
@@ -33,6 +40,15 @@ class LogEnd(NamedTuple):
     """Behind the last whole batch."""
     reason: str
     """As in SegmentEnd: end_of_file, zeroed_tail, truncated_batch, corrupt_batch."""
+
+
+class WalkedEnd(NamedTuple):
+    offset: int
+    """After the last record."""
+    position: int
+    """After the last whole batch."""
+    largest_timestamp: int
+    """Of all batches, -1 if none has one."""
 
 
 def open_unbuffered(path: str) -> BinaryIO:
@@ -62,6 +78,20 @@ def read_log_end(
             raise AssertionError("batches that have run out have an end")
         at = base_offset if offset is None else offset
         return LogEnd(at, whole.end.position, whole.end.reason)
+
+
+def walk_log_end(file: "File", base_offset: int) -> WalkedEnd:
+    """Walk all batches of a segment, up to damage or its end."""
+    from kafka_format.columnar.headers import HeaderWalk
+
+    end = WalkedEnd(base_offset, 0, -1)
+    for batches in HeaderWalk(cast("BinaryIO", file.reader()), path=file.path):
+        end = WalkedEnd(
+            int(batches.last_offset[-1]) + 1,
+            int(batches.position[-1] + batches.size_in_bytes[-1]),
+            max(end.largest_timestamp, int(batches.max_timestamp.max())),
+        )
+    return end
 
 
 def _next_offset(log: LogFile, first_ends_in: int | None) -> int | None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kafka_format.columnar.compilation import can_compile
 from kafka_format.offset_index import DTYPE as OFFSET_DTYPE
 from kafka_format.time_index import DTYPE as TIME_DTYPE
 from kafka_log.indexes import kernels as k
@@ -22,49 +21,75 @@ _LONG_MAX = 2**63 - 1
 
 
 class Entries(NamedTuple):
-    """Of some batches: offset and position; timestamp and offset; and what is known after them."""
+    """Entries of both indexes."""
 
     offsets: Int64s
+    """Rows: offset, position."""
     times: Int64s
-    last_index_position: int
-    max_timestamp_and_offset: TimestampOffset
+    """Rows: timestamp, offset."""
 
 
-def select_entries(
-    offset_index: OffsetIndex,
-    time_index: TimeIndex,
-    batches: Int64s,
-    *,
-    interval: int,
-    last_index_position: int,
-    max_timestamp_and_offset: TimestampOffset,
-) -> Entries | None:
-    """`batches` as kafka_log.indexes.kernels has them. None if one would be refused its entry."""
-    state = np.zeros(k.STATE_FIELDS, np.int64)
-    state[k.LAST_INDEX_POSITION] = last_index_position
-    state[k.MAX_TIMESTAMP], state[k.OFFSET_OF_MAX_TIMESTAMP] = max_timestamp_and_offset
-    state[k.OFFSET_ENTRIES] = offset_index.entries
-    state[k.OFFSET_SLOTS] = offset_index.max_entries
-    state[k.LAST_INDEX_OFFSET] = offset_index.last_offset
-    state[k.TIME_ENTRIES] = time_index.entries
-    state[k.TIME_SLOTS] = time_index.max_entries - 1
-    state[k.LAST_TIMESTAMP], state[k.LAST_TIME_OFFSET] = time_index.last_entry
-    offset_entries = np.empty((2, batches.shape[1]), np.int64)
-    time_entries = np.empty((2, batches.shape[1]), np.int64)
-    base = offset_index.base_offset
-    highest = min(base + INT32_MAX, _LONG_MAX)
-    kernels = k.load(compiled=can_compile())
-    _, offsets, times, why = kernels.select_entries(
-        batches, base, highest, interval, state, offset_entries, time_entries
-    )
-    if why != k.ALL_DONE:
-        return None
-    return Entries(
-        offset_entries[:, :offsets],
-        time_entries[:, :times],
-        int(state[k.LAST_INDEX_POSITION]),
-        TimestampOffset(int(state[k.MAX_TIMESTAMP]), int(state[k.OFFSET_OF_MAX_TIMESTAMP])),
-    )
+class Selected(NamedTuple):
+    """How many batches are done, their entries, and why the rest is not (indexes.kernels)."""
+
+    batches: int
+    entries: Entries
+    why: int
+
+
+class EntrySelection:
+    """Selects the batches that get entries. Its state is carried from call to call."""
+
+    def __init__(
+        self,
+        offset_index: OffsetIndex,
+        time_index: TimeIndex,
+        *,
+        interval: int,
+        compiled: bool,
+        last_index_position: int = 0,
+        max_timestamp_and_offset: TimestampOffset | None = None,
+    ) -> None:
+        """`max_timestamp_and_offset` is that of the batches before; the time index's by default."""
+        self._base_offset = offset_index.base_offset
+        self._interval = interval
+        self._kernels = k.load(compiled=compiled)
+        state = np.zeros(k.STATE_FIELDS, np.int64)
+        state[k.LAST_INDEX_POSITION] = last_index_position
+        state[k.MAX_TIMESTAMP], state[k.OFFSET_OF_MAX_TIMESTAMP] = (
+            max_timestamp_and_offset or time_index.last_entry
+        )
+        state[k.OFFSET_ENTRIES] = offset_index.entries
+        state[k.OFFSET_SLOTS] = offset_index.max_entries
+        state[k.LAST_INDEX_OFFSET] = offset_index.last_offset
+        state[k.TIME_ENTRIES] = time_index.entries
+        state[k.TIME_SLOTS] = time_index.max_entries - 1  # the last slot is for the roll
+        state[k.LAST_TIMESTAMP], state[k.LAST_TIME_OFFSET] = time_index.last_entry
+        self.state = state
+
+    @property
+    def last_index_position(self) -> int:
+        return int(self.state[k.LAST_INDEX_POSITION])
+
+    @property
+    def max_timestamp_and_offset(self) -> TimestampOffset:
+        state = self.state
+        return TimestampOffset(int(state[k.MAX_TIMESTAMP]), int(state[k.OFFSET_OF_MAX_TIMESTAMP]))
+
+    def select(self, batches: Int64s) -> Selected:
+        """`batches` as kafka_log.indexes.kernels has them."""
+        offset_entries = np.empty((2, batches.shape[1]), np.int64)
+        time_entries = np.empty((2, batches.shape[1]), np.int64)
+        count, offsets, times, why = self._kernels.select_entries(
+            batches,
+            self._base_offset,
+            min(self._base_offset + INT32_MAX, _LONG_MAX),
+            self._interval,
+            self.state,
+            offset_entries,
+            time_entries,
+        )
+        return Selected(count, Entries(offset_entries[:, :offsets], time_entries[:, :times]), why)
 
 
 def append_entries(offset_index: OffsetIndex, time_index: TimeIndex, entries: Entries) -> None:

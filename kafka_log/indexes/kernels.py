@@ -42,6 +42,12 @@ def load(*, compiled: bool) -> SimpleNamespace:
 
 
 @kernel
+def is_entry_due(bytes_since_last_entry: int, interval: int) -> bool:
+    """Whether the next batch gets an entry in both indexes, by index.interval.bytes."""
+    return bytes_since_last_entry > interval
+
+
+@kernel
 def select_entries(
     batches: Any,
     lowest: int,
@@ -67,7 +73,7 @@ def select_entries(
             state[MAX_TIMESTAMP] = batches[2, batch]
             state[OFFSET_OF_MAX_TIMESTAMP] = last_offset
         position = batches[0, batch]
-        if position - state[LAST_INDEX_POSITION] > interval:
+        if is_entry_due(position - state[LAST_INDEX_POSITION], interval):
             if state[OFFSET_ENTRIES] >= state[OFFSET_SLOTS]:
                 return batch, offsets, times, OFFSET_INDEX_FULL
             if state[OFFSET_ENTRIES] > 0 and last_offset <= state[LAST_INDEX_OFFSET]:

@@ -16,11 +16,9 @@ from kafka_format.batch_layout import CRC_AT, MESSAGE_CRC_AT
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece
 from kafka_format.errors import CrcMismatchError, FormatError, Location
-from kafka_format.offset_index import DTYPE as OFFSET_DTYPE
-from kafka_format.time_index import DTYPE as TIME_DTYPE
 from kafka_log.errors import IndexFullError, InvalidOffsetError, SegmentOffsetOverflowError
 from kafka_log.indexes import kernels as k
-from kafka_log.indexes.index_files import OffsetIndex, TimeIndex, TimestampOffset
+from kafka_log.indexes.bulk import EntrySelection, append_entries
 from kafka_log.indexes.mapped_index import INT32_MAX
 
 if TYPE_CHECKING:
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.records import Damage
+    from kafka_log.indexes.bulk import Selected
+    from kafka_log.indexes.index_files import TimestampOffset
     from kafka_log.leader_epochs import LeaderEpochFileCache
     from kafka_log.producer_state import ProducerStateManager
     from kafka_log.producers.replay import BatchReader
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-_LONG_MAX = 2**63 - 1
 _MANY_BATCHES = 512
 
 # Loading numba takes as long as walking over this much without it, if batches are small.
@@ -63,16 +62,19 @@ class SegmentRecovery:
         self._producers = producer_state_manager
         self._epochs = leader_epoch_cache
         self._compiled = _prefers_compiled(segment.size)
-        self._kernels = k.load(compiled=self._compiled)
         self._offset_index = segment.offset_index
         self._time_index = segment.time_index
-        self._state = _state_of(self._offset_index, self._time_index)
+        self._selection = EntrySelection(
+            self._offset_index,
+            self._time_index,
+            interval=segment.index_interval_bytes,
+            compiled=self._compiled,
+        )
         self._valid_bytes = 0
 
     @property
     def max_timestamp_and_offset(self) -> TimestampOffset:
-        state = self._state
-        return TimestampOffset(int(state[k.MAX_TIMESTAMP]), int(state[k.OFFSET_OF_MAX_TIMESTAMP]))
+        return self._selection.max_timestamp_and_offset
 
     def run(self) -> Recovered:
         """SegmentOffsetOverflowError, InvalidOffsetError and what a replay says come as they are.
@@ -107,14 +109,14 @@ class SegmentRecovery:
 
     def _take(self, batches: BatchColumns, read_batch: BatchReader) -> FormatError | None:
         """All sound batches of a run; what is wrong with the next, if something is."""
-        before = self._state.copy()
+        before = self._selection.state.copy()
         count, entries, why = self._select(batches)
         damage = self._replay(batches, count, read_batch)
         if damage is not None:
             # A control batch that is none. Kafka has counted its bytes by now, so it stays.
-            self._state = before
+            self._selection.state = before
             count, entries, why = self._select(batches[: damage.batch + 1])
-        self._write_entries(*entries)
+        append_entries(self._offset_index, self._time_index, entries)
         if count:
             self._assign_epochs(batches, count)
             self._valid_bytes = int(batches.position[count - 1] + batches.size_in_bytes[count - 1])
@@ -122,36 +124,13 @@ class SegmentRecovery:
             return damage.error
         return None if why == k.ALL_DONE else self._problem(batches, count, why)
 
-    def _select(self, batches: BatchColumns) -> tuple[int, tuple[Int64s, Int64s], int]:
+    def _select(self, batches: BatchColumns) -> Selected:
         table = np.empty((4, len(batches)), np.int64)
         table[0] = batches.position
         table[1] = batches.last_offset
         table[2] = batches.max_timestamp
         table[3] = batches.is_valid
-        offset_entries = np.empty((2, len(batches)), np.int64)
-        time_entries = np.empty((2, len(batches)), np.int64)
-        base_offset = self._segment.base_offset
-        count, offsets, times, why = self._kernels.select_entries(
-            table,
-            base_offset,
-            min(base_offset + INT32_MAX, _LONG_MAX),
-            self._segment.index_interval_bytes,
-            self._state,
-            offset_entries,
-            time_entries,
-        )
-        return count, (offset_entries[:, :offsets], time_entries[:, :times]), why
-
-    def _write_entries(self, offsets: Int64s, times: Int64s) -> None:
-        base_offset = self._segment.base_offset
-        packed = np.empty(offsets.shape[1], OFFSET_DTYPE)
-        packed["relative_offset"] = offsets[0] - base_offset
-        packed["position"] = offsets[1]
-        self._offset_index.append_packed(packed.tobytes())
-        packed = np.empty(times.shape[1], TIME_DTYPE)
-        packed["timestamp"] = times[0]
-        packed["relative_offset"] = times[1] - base_offset
-        self._time_index.append_packed(packed.tobytes())
+        return self._selection.select(table)
 
     def _assign_epochs(self, batches: BatchColumns, count: int) -> None:
         epochs = np.where(batches.is_legacy, -1, batches.partition_leader_epoch)[:count]
@@ -219,16 +198,3 @@ def _joined(runs: list[BatchColumns]) -> BatchColumns:
 def _reader_of(piece: Piece) -> BatchReader:
     data, base = piece.data, piece.base
     return lambda position, size: data[position - base : position - base + size].data
-
-
-def _state_of(offset_index: OffsetIndex, time_index: TimeIndex) -> Int64s:
-    """Before the first batch; the last slot of the time index is kept for the end."""
-    state = np.zeros(k.STATE_FIELDS, np.int64)
-    state[k.OFFSET_ENTRIES] = offset_index.entries
-    state[k.OFFSET_SLOTS] = offset_index.max_entries
-    state[k.LAST_INDEX_OFFSET] = offset_index.last_offset
-    state[k.TIME_ENTRIES] = time_index.entries
-    state[k.TIME_SLOTS] = time_index.max_entries - 1
-    state[k.MAX_TIMESTAMP], state[k.OFFSET_OF_MAX_TIMESTAMP] = time_index.last_entry
-    state[k.LAST_TIMESTAMP], state[k.LAST_TIME_OFFSET] = time_index.last_entry
-    return state

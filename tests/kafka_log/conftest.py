@@ -15,3 +15,11 @@ def memory_path() -> Iterator[Path]:
     memory = _SHARED_MEMORY if _SHARED_MEMORY.is_dir() else None
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """An empty directory of a partition."""
+    path = tmp_path / "orders-0"
+    path.mkdir()
+    return path

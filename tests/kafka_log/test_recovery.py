@@ -54,13 +54,6 @@ def segment(directory: Path, offsets: Sequence[int], base: int | None = None, **
     return log
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    path = tmp_path / "orders-0"
-    path.mkdir()
-    return path
-
-
 def plan(
     directory: Path, *, clean: bool = False, log_start: int = 0, recovery_point: int = 0
 ) -> RecoveryPlan:

@@ -1,11 +1,16 @@
 """The rules of retention, on logs small enough to be worked out by hand."""
 
+import tempfile
+
 import pytest
 
+from kafka_log.clock import FixedClock
 from kafka_log.config import LogConfig
+from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
-from kafka_log.retention import Breach, LogPosition, breaches, deletable_segments
-from kafka_log.retention_plan import LogFacts, SegmentFacts, plan_retention
+from kafka_log.retention import Breach, LogPosition, breaches, iter_verdicts
+from kafka_log.retention_plan import plan_on_overlay
+from kafka_log.unloaded_log import LogFacts, SegmentFacts
 
 NEVER = {"retention_ms": -1, "retention_bytes": -1}
 TIME = 10_000
@@ -21,9 +26,24 @@ THREE = LogFacts((segment(0), segment(5), segment(10)), 15)
 def plan(log=THREE, *, high_watermark=15, log_start_offset=0, now=TIME, **settings):
     policy = settings.pop("cleanup_policy", {"delete"})
     config = LogConfig(cleanup_policy=frozenset(policy), **NEVER | settings)
-    return plan_retention(
-        log, config, now, high_watermark=high_watermark, log_start_offset=log_start_offset
-    )
+    with tempfile.TemporaryDirectory() as directory:
+        return plan_on_overlay(
+            files_of(log, directory),
+            config,
+            FixedClock(now),
+            high_watermark=high_watermark,
+            log_start_offset=log_start_offset,
+            facts=log,
+        )
+
+
+def files_of(log, directory):
+    """Empty logs of these names, and the snapshot that a roll leaves: the facts say the rest."""
+    files = OverlayFiles(directory)
+    for each in log.segments:
+        files.write(f"{each.base_offset:020d}.log", b"")
+    files.write(f"{log.log_end_offset:020d}.snapshot", b"")
+    return files
 
 
 def deleted(found):
@@ -200,7 +220,7 @@ def test_the_rule_of_a_step_is_asked_of_no_segment_that_the_high_watermark_keeps
 
     position = LogPosition(log_start_offset=0, high_watermark=4, log_end_offset=5)
     config = LogConfig(retention_ms=0)
-    found = deletable_segments(
+    found = iter_verdicts(
         Breach.RETENTION_MS, [Segment()], config=config, now_ms=TIME, position=position
     )
-    assert found == []
+    assert [verdict.is_deleted for verdict in found] == [False]

@@ -12,7 +12,7 @@ from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.log import PartitionLog
-from kafka_log.retention_plan import RetentionPlan, apply_retention, plan_on_overlay
+from kafka_log.retention_plan import RetentionPlan, delete_planned, plan_on_overlay
 from tests.oracle.client import record
 from tests.oracle.logs import START, TOPIC_ID
 
@@ -232,7 +232,7 @@ def _compare(path, case, kafka_path, session):
         files.write_to(ours)
     else:
         OverlayFiles(path, clock).write_to(ours)
-        apply_retention(plan, DiskFiles(ours), case.config(), Scheduler(clock))
+        delete_planned(plan, DiskFiles(ours), case.config(), Scheduler(clock))
     (deleted,) = [
         step["answer"]["deleted"]
         for step in session["steps"]

@@ -1,0 +1,109 @@
+"""A partition opened to be rewritten: loaded as a broker loads it that just started.
+
+    with opened_log(files, config, checkpointed, clean_shutdown=True, clock=clock) as opened:
+        opened.log ...
+        opened.close()       for a caller that wants the files afterwards
+
+On a view of the files (ScratchFiles) damage is looked for: a load may cut off a write that was
+torn, and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from kafka_log.damage.resync import find_batch
+from kafka_log.disk.files import DiskFiles, opened
+from kafka_log.disk.scratch_files import ScratchFiles
+from kafka_log.errors import DamagedLogError
+from kafka_log.loading.journal import Journal
+from kafka_log.loading.lost_data import losses_of
+from kafka_log.loading.partition_recovery import RecoveryPlan, load_directory
+from kafka_log.names import live_base_offsets, parse_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_log.checkpoints import Checkpointed
+    from kafka_log.clock import Clock
+    from kafka_log.config import LogConfig
+    from kafka_log.disk.files import Files
+    from kafka_log.loading.partition_recovery import LoadedPartition
+    from kafka_log.log import PartitionLog
+
+
+@dataclass(slots=True, kw_only=True)
+class OpenedLog:
+    """A partition as a broker has it that just started, its high watermark where it was."""
+
+    loaded: LoadedPartition
+    cut_bytes: int = 0
+    """What a restart cuts off, of a write that was torn."""
+    is_closed: bool = False
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.loaded.log
+
+    def close(self) -> None:
+        self.loaded.close()
+        self.is_closed = True
+
+
+@contextlib.contextmanager
+def opened_log(
+    files: Files,
+    config: LogConfig,
+    checkpointed: Checkpointed,
+    *,
+    clean_shutdown: bool,
+    clock: Clock,
+) -> Iterator[OpenedLog]:
+    """Load a partition, and close it at least as a crash does.
+
+    An unknown high watermark is the log end. Raises LogError where a restart would cut data off.
+    """
+    journal = Journal()
+    with files.keeping() if isinstance(files, ScratchFiles) else contextlib.nullcontext():
+        loaded = load_directory(
+            files,
+            config,
+            clean_shutdown=clean_shutdown,
+            log_start_offset=checkpointed.log_start_offset or 0,
+            recovery_point=checkpointed.recovery_point or 0,
+            clock=clock,
+            journal=journal,
+        )
+    opening = OpenedLog(loaded=loaded)
+    try:
+        if isinstance(files, ScratchFiles):  # files on disk were looked at before, on a view
+            opening.cut_bytes = _cut_bytes(files, journal, loaded)
+        known = checkpointed.high_watermark
+        loaded.log.update_high_watermark(loaded.log_end_offset if known is None else known)
+        yield opening
+    finally:
+        if not opening.is_closed:
+            loaded.close_handlers()
+
+
+def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -> int:
+    """Count what the load cut off. Raises LogError if it is more than a write that was torn."""
+    plan = RecoveryPlan(directory=files.directory, files=files, journal=journal, loaded=loaded)
+    lost = losses_of(plan).bytes
+    cuts = [entry for entry in journal.entries if entry.position is not None]
+    if not lost or not cuts:
+        return lost
+    beneath = DiskFiles(files.directory)
+    name, position = cuts[0].file, cuts[0].position or 0
+    is_last = parse_file_name(name).offset == live_base_offsets(beneath.names())[-1]
+    with opened(beneath, name) as file:
+        behind = find_batch(cast("BinaryIO", file.reader()), position + 1)
+    if is_last and behind is None:
+        return lost
+    raise DamagedLogError(
+        f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart cuts the"
+        f" log and loses {lost} bytes, expected a sound log to compact; see `recover`, or leave the"
+        " damage out with --skip-damaged"
+    )
