@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.manager import Compaction, Deletion, Outlook, Round
     from kafka_log.cleaner.passes import Wanted
-    from kafka_log.cleaner.report import Removals
-    from kafka_log.cleaner.witness import Witness
+    from kafka_log.cleaner.witness import Removals, Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files

@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from kafka_log.cleaner.explain import explain
-from kafka_log.cleaner.rules import RULES
+from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 from kafka_log.clock import FixedClock
 from pipelines.arrow import (
     bytes_array,
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_log.cleaner.cleaner import Cleaned
-    from kafka_log.cleaner.explain import Explained
-    from kafka_log.cleaner.rules import Rule
+    from kafka_log.cleaner.explain import ReasonRows
     from pipelines.partition_tasks import PartitionTask
 
     Int64s = npt.NDArray[np.int64]
@@ -49,8 +48,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 TABLE = "compaction"
-_RULES = pa.array([rule.text for rule in RULES])
-_VERDICTS = pa.array([rule.verdict for rule in RULES])
+_BY_CODE = [BY_CODE.get(code) for code in range(CODES)]
+_NAMES = pa.array([None if reason is None else reason.text for reason in _BY_CODE])
+_VERDICTS = pa.array([None if reason is None else reason.verdict for reason in _BY_CODE])
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_799_999
 """From year 1 to 9999: what a calendar can print."""
 _ROWS_PER_GROUP = 128 * 1024
@@ -58,7 +58,7 @@ _UNKNOWN = "?"
 
 
 def explain_partition(
-    task: PartitionTask, compact: CompactPartition, sink: Callable[[Explained], None]
+    task: PartitionTask, compact: CompactPartition, sink: Callable[[ReasonRows], None]
 ) -> tuple[list[Cleaned], list[Row]]:
     """What `compact` would do to a partition, row by row: its rounds, and findings.
 
@@ -100,7 +100,7 @@ def place_of(task: PartitionTask) -> Row:
 # ----------------------------------------------------------------------------------- columns
 
 
-def to_arrow(rows: Explained, names: tuple[str, ...], place: Mapping[str, Any]) -> pa.RecordBatch:
+def to_arrow(rows: ReasonRows, names: tuple[str, ...], place: Mapping[str, Any]) -> pa.RecordBatch:
     """All is copied: what the cleaner shows is good for a moment."""
     schema = arrow_schema(TABLE, names)
     columns = _Columns(rows)
@@ -115,7 +115,7 @@ def to_arrow(rows: Explained, names: tuple[str, ...], place: Mapping[str, Any]) 
 
 
 class _Columns:
-    def __init__(self, rows: Explained) -> None:
+    def __init__(self, rows: ReasonRows) -> None:
         self._rows = rows
 
     def of(self, name: str) -> pa.Array:
@@ -126,9 +126,9 @@ class _Columns:
             case "segment":
                 return constant(rows.segment, pa.int64(), len(rows))
             case "rule":
-                return _RULES.take(pa.array(rows.rule))
+                return _NAMES.take(pa.array(rows.reason))
             case "verdict":
-                return _VERDICTS.take(pa.array(rows.rule))
+                return _VERDICTS.take(pa.array(rows.reason))
             case "key":
                 return bytes_array(rows.data, rows.key_position, rows.key_length)
             case "offset":
@@ -156,24 +156,25 @@ class _Columns:
 
     def _detail(self) -> pa.Array:
         """Sentences rule by rule, then in the order of the rows."""
-        codes = self._rows.rule
+        codes = self._rows.reason
         present = np.unique(codes).tolist()
         places = [np.flatnonzero(codes == code) for code in present]
         sentences = [
-            self._sentence(RULES[code], which) for code, which in zip(present, places, strict=True)
+            self._sentence(BY_CODE[code], which)
+            for code, which in zip(present, places, strict=True)
         ]
         order = np.empty(len(codes), np.int64)
         order[np.concatenate(places)] = np.arange(len(codes))
         return pa.concat_arrays(sentences).take(pa.array(order))
 
-    def _sentence(self, rule: Rule, which: Int64s) -> pa.Array:
+    def _sentence(self, reason: Reason, which: Int64s) -> pa.Array:
         parts: list[Any] = []
-        for literal, field in rule.parts:
+        for literal, field in reason.parts:
             parts.append(pa.scalar(literal))
             if field is not None:
                 parts.append(self._text(field).take(pa.array(which)))
         if len(parts) == 1:
-            return constant(rule.sentence, pa.string(), len(which))
+            return constant(reason.sentence, pa.string(), len(which))
         return pc.binary_join_element_wise(
             *parts, pa.scalar(""), null_handling="replace", null_replacement=_UNKNOWN
         )
@@ -226,7 +227,7 @@ class ExplainInto:
                 attempt, arrow_schema(TABLE, names), compression="zstd"
             ) as writer:
 
-                def sink(rows: Explained) -> None:
+                def sink(rows: ReasonRows) -> None:
                     _count(rows, rules)
                     waiting.append(to_arrow(rows, names, place))
                     if sum(batch.num_rows for batch in waiting) >= _ROWS_PER_GROUP:
@@ -244,22 +245,22 @@ class ExplainInto:
             attempt.unlink(missing_ok=True)
         yield from found
         verdicts: Counter[str] = Counter()
-        for rule in RULES:
-            verdicts[rule.verdict] += rules[rule.text]
+        for reason in Reason:
+            verdicts[reason.verdict] += rules[reason.text]
         yield row | {
             "file": str(target),
             "rows": rules.total(),
             "verdicts": {name: count for name, count in verdicts.items() if count},
-            "rules": {rule.text: rules[rule.text] for rule in RULES if rules[rule.text]},
+            "rules": {each.text: rules[each.text] for each in Reason if rules[each.text]},
             "rounds": len(done),
             "note": None,
         }
 
 
-def _count(rows: Explained, rules: Counter[str]) -> None:
-    for code, count in enumerate(np.bincount(rows.rule, minlength=len(RULES)).tolist()):
+def _count(rows: ReasonRows, rules: Counter[str]) -> None:
+    for code, count in enumerate(np.bincount(rows.reason, minlength=CODES).tolist()):
         if count:
-            rules[RULES[code].text] += count
+            rules[BY_CODE[code].text] += count
 
 
 def _short_id(path: str) -> str:

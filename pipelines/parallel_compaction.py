@@ -22,7 +22,7 @@ from kafka_log.cleaner.parallel.cleaner import TASK_MEMORY, ParallelCleaner
 from kafka_log.cleaner.parallel.parts import NotParallelError
 from kafka_log.cleaner.parallel.reduction import read_slice, write_slices
 from kafka_log.cleaner.parallel.scan import scan_part
-from kafka_log.cleaner.report import Removals
+from kafka_log.cleaner.witness import Removals
 from pipelines import engine as engines
 from pipelines.engine import Failure, available_processors
 from pipelines.processes import Processes

@@ -23,10 +23,10 @@ import numpy as np
 
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
-from kafka_format.record import wrap_int64
 from kafka_log.appends.broken_streams import iter_until_damage
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
 from kafka_log.cleaner.columnar import map_piece
+from kafka_log.cleaner.decision import RecordFilter, last_records_of_active_producers
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.key_table import KeyTable
@@ -37,7 +37,6 @@ from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
-from kafka_log.cleaner.verdict import Verdicts, last_records_of_active_producers
 from kafka_log.clock import system_clock
 from kafka_log.errors import SegmentOffsetOverflowError
 from kafka_log.segment_files import (
@@ -54,12 +53,12 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_log.cleaner.block_writer import Filtered
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.decision import BlockDecisions, LastRecord
     from kafka_log.cleaner.lanes import Lane
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.read_buffer import Chunk
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import Decided, LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
@@ -393,8 +392,6 @@ class Cleaner:
                     end = segments[i + 1].base_offset
                 aborted = log.collect_aborted_transactions(segment.base_offset, end)
                 transactions.add_aborted_transactions(aborted)
-                if self._witness is not None:
-                    self._witness.on_segment(segment, base_offset)
                 self._clean_into(this_round, segment, cleaned, last_records)
             cleaned.on_become_inactive_segment()
             cleaned.flush()
@@ -414,27 +411,34 @@ class Cleaner:
         cleaned: LogSegment,
         last_records: Mapping[int, LastRecord],
     ) -> None:
-        verdicts = Verdicts(
+        record_filter = RecordFilter(
             this_round.latest,
             this_round.transactions,
             last_records,
-            upper_bound_offset=this_round.upper_bound_offset,
+            round_end_offset=this_round.upper_bound_offset,
             current_time=this_round.current_time,
+            delete_retention_ms=self.config.delete_retention_ms,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
             rules=self.rules,
         )
+        if self._witness is not None:
+            self._witness.on_segment(segment, record_filter)
         try:
             if isinstance(this_round.latest, OffsetMap):
-                self._filter_chunks(this_round, segment, cleaned, verdicts)
+                self._filter_chunks(this_round, segment, cleaned, record_filter)
             else:
-                self._filter_blocks(this_round, segment, cleaned, verdicts, this_round.latest)
+                self._filter_blocks(this_round, segment, cleaned, record_filter, this_round.latest)
         except SegmentOffsetOverflowError as error:
             self._split(this_round.log, segment)
             raise LogCleaningAbortedError(f"{error}: it was split") from error
         self._buffer.restore()
 
     def _filter_chunks(
-        self, this_round: Round, segment: LogSegment, cleaned: LogSegment, verdicts: Verdicts
+        self,
+        this_round: Round,
+        segment: LogSegment,
+        cleaned: LogSegment,
+        record_filter: RecordFilter,
     ) -> None:
         """Record by record."""
         stats, position = this_round.stats, 0
@@ -446,8 +450,7 @@ class Cleaner:
                     batch.ensure_valid()
             result = filter_to(
                 chunk.batches,
-                verdicts,
-                new_horizon=self._new_horizon(this_round),
+                record_filter,
                 capacity=self._buffer.capacity,
                 witness=self._witness,
             )
@@ -464,50 +467,45 @@ class Cleaner:
         this_round: Round,
         segment: LogSegment,
         cleaned: LogSegment,
-        verdicts: Verdicts,
+        record_filter: RecordFilter,
         latest: LatestOffsets,
     ) -> None:
         """By columns, many chunks at once."""
-        horizon = self._new_horizon(this_round)
         blocks = self._blocks(segment, 0)
 
-        def decided(lane: Lane, number: int) -> tuple[Block, Decided, int] | None:
+        def decide(lane: Lane, number: int) -> tuple[Block, BlockDecisions, int] | None:
             block = self._draw(blocks, lane, number)
             if block is None:
                 return None
-            return block, verdicts.on_block(block), self._buffer.capacity
+            return block, record_filter.decide_block(block), self._buffer.capacity
 
-        def filtered(lane: Lane, task: tuple[Block, Decided, int]) -> Filtered:
-            block, what, capacity = task
+        def write(lane: Lane, task: tuple[Block, BlockDecisions, int]) -> Filtered:
+            block, decisions, capacity = task
             if self._verifies:
                 block.ensure_valid()
             return lane.writer.filter(
                 block,
                 lane.scan,
-                verdicts,
-                what,
+                record_filter,
+                decisions,
                 latest,
-                new_horizon=horizon,
                 capacity=capacity,
             )
 
-        def append(some: Filtered) -> bool:
-            append_filtered(cleaned, some)
-            if some.problem is not None:
-                raise some.problem
-            some.add_to(this_round.stats)
+        def append(filtered: Filtered) -> bool:
+            append_filtered(cleaned, filtered)
+            if filtered.problem is not None:
+                raise filtered.problem
+            filtered.add_to(this_round.stats)
             return True
 
         steps = Steps(
             fetch=lambda lane, number: blocks.fetch(lane.buffer, number),
-            draw=decided,
-            work=filtered,
+            draw=decide,
+            work=write,
             finish=append,
         )
         self._lanes.run(steps, segment.size)
-
-    def _new_horizon(self, this_round: Round) -> int:
-        return wrap_int64(this_round.current_time + self.config.delete_retention_ms)
 
     def _split(self, log: PartitionLog, segment: LogSegment) -> None:
         result = split_overflowed_segment(

@@ -1,4 +1,4 @@
-"""Why each record stays or goes: a witness of the cleaner that makes rows of what it sees.
+"""Why each record stays or goes: a witness of the cleaner that makes rows of reason codes.
 
     explain(log, checkpoint, sink, make_cleaner=…, now_ms=…)
 
@@ -8,9 +8,9 @@ held back. All that a round does not come to has rows too, with what keeps the c
 
     removed rows of all rounds + kept rows of the last = every record that was there
 
-Of the records that a round came to (`Rule.is_judged`), those kept are its `messages_written`, those
-by NO_KEY its `invalid_messages_read`, and all but what was dropped with its batch, unread, its
-`messages_read`.
+Of the records that a round came to (`Reason.is_decided`), those kept are its `messages_written`,
+those by NO_KEY its `invalid_messages_read`, and all but what was dropped with its batch, unread,
+its `messages_read`.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ import numpy as np
 
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.records import RecordScan
-from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
-from kafka_format.record import wrap_int64
 from kafka_log.cleaner.cleanable import first_young_segment, select
+from kafka_log.cleaner.decision import RECORDS_KEPT
 from kafka_log.cleaner.passes import Passes
-from kafka_log.cleaner.rules import RULES, Rule
-from kafka_log.cleaner.verdict import BatchRetention
+from kafka_log.cleaner.reasons import BY_CODE, CODES, IS_KEPT, REMOVED_FROM, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,9 +42,14 @@ if TYPE_CHECKING:
     from kafka_format.record import Record
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+    from kafka_log.cleaner.decision import (
+        BatchDecision,
+        BlockDecisions,
+        PieceDecisions,
+        RecordFilter,
+    )
     from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.pieces import Piece
-    from kafka_log.cleaner.verdict import BatchVerdict, Decided
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
     from kafka_log.segment import LogSegment
@@ -58,14 +61,15 @@ if TYPE_CHECKING:
 NONE = -1
 _HORIZON, _CONTROL = 0x40, 0x20
 _ENOUGH_ROWS = 4096
-_IS_KEPT = np.array([rule.is_kept for rule in RULES])
-_MARKERS = (ControlRecordType.COMMIT, ControlRecordType.ABORT)
+_NAMES_SUCCESSOR = np.isin(
+    np.arange(CODES), [Reason.SUPERSEDED.code, Reason.TOMBSTONE_SUPERSEDED.code]
+)
 
 
 class Held(NamedTuple):
     """What keeps the cleaner from a part of the log."""
 
-    rule: Rule
+    reason: Reason
     until_ms: int = NONE
     """When that ends; -1 if no clock ends it."""
     producer_id: int = NONE
@@ -73,7 +77,7 @@ class Held(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class ReasonRows:
     """Rows of one segment, a column each, good until the sink returns. -1 is null."""
 
     round_number: int
@@ -82,8 +86,8 @@ class Explained:
     """Base offset of the segment that was read."""
     held: Held | None
     """Of rows that no round came to."""
-    rule: Uint8s
-    """Place in RULES."""
+    reason: Uint8s
+    """Its code."""
     offset: Int64s
     """-1 of a row that is a batch's."""
     base_offset: Int64s
@@ -105,11 +109,11 @@ class Explained:
     """Where keys lie."""
 
     def __len__(self) -> int:
-        return len(self.rule)
+        return len(self.reason)
 
     @property
     def is_kept(self) -> Bools:
-        kept: Bools = _IS_KEPT[self.rule]
+        kept: Bools = IS_KEPT[self.reason]
         return kept
 
     @property
@@ -133,7 +137,7 @@ class _Rows:
 
     def add(
         self,
-        rule: Rule,
+        reason: Reason,
         batch: AnyBatch,
         record: Record | None,
         *,
@@ -147,7 +151,7 @@ class _Rows:
         key = None if record is None else record.key
         self._numbers.append(
             (
-                rule.code,
+                reason.code,
                 NONE if record is None else record.offset,
                 header.last_offset if modern is None else modern.base_offset,
                 header.last_offset,
@@ -165,40 +169,37 @@ class _Rows:
         )
         self._keys += key or b""
 
-    def take(self, round_number: int, segment: int, held: Held | None) -> Explained:
+    def take(self, round_number: int, segment: int, held: Held | None) -> ReasonRows:
         columns = np.array(self._numbers, np.int64).T
         data = np.frombuffer(bytes(self._keys), np.uint8)
         self._numbers, self._keys = [], bytearray()
         rest = (columns[0].astype(np.uint8), *columns[1:8], columns[8].astype(np.bool_))
         keys = (columns[12], columns[13].astype(np.int32), data)
-        return Explained(*(round_number, segment, held, *rest, *columns[9:12], *keys))
+        return ReasonRows(*(round_number, segment, held, *rest, *columns[9:12], *keys))
 
 
 class Explainer:
     """A Witness. One for all rounds of a log; `begin` before each."""
 
-    def __init__(self, sink: Callable[[Explained], None]) -> None:
+    def __init__(self, sink: Callable[[ReasonRows], None]) -> None:
         self._sink = sink
         self._rows = _Rows()
         self._round = 0
         self._segment = NONE
-        self._cleaner: Cleaner
-        self._upper_bound_offset = NONE
-        self._new_horizon = NONE
+        self._filter: RecordFilter
         self._aborted: dict[int, tuple[list[int], list[int]]] = {}
 
-    def begin(self, cleaner: Cleaner, cleanable: LogToClean, now_ms: int) -> None:
-        log = cleanable.log
+    def begin(self, log: PartitionLog) -> None:
         self._round += 1
-        self._cleaner = cleaner
-        self._upper_bound_offset = cleanable.first_uncleanable_offset
-        self._new_horizon = wrap_int64(now_ms + cleaner.config.delete_retention_ms)
         ranges = defaultdict(list)
         for txn in log.collect_aborted_transactions(log.log_start_offset, log.log_end_offset):
             ranges[txn.producer_id].append((txn.first_offset, txn.last_offset))
         self._aborted = {
-            producer_id: ([each[0] for each in sorted(some)], [each[1] for each in sorted(some)])
-            for producer_id, some in ranges.items()
+            producer_id: (
+                [first for first, _ in sorted(spans)],
+                [last for _, last in sorted(spans)],
+            )
+            for producer_id, spans in ranges.items()
         }
 
     def finish(self) -> None:
@@ -206,102 +207,62 @@ class Explainer:
         if len(self._rows):
             self._sink(self._rows.take(self._round, self._segment, None))
 
-    # --------------------------------------------------------------------- what a cleaner tells
+    # ------------------------------------------------------------------ what a cleaner reports
 
     @property
     def is_ordered(self) -> bool:
         return True
 
-    def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
-        del group_base_offset
+    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
         self.finish()
+        self._filter = record_filter
         self._segment = segment.base_offset
 
-    def on_piece(
-        self,
-        piece: Piece,
-        decided: Decided,
-        is_kept: Uint8s,
-        latest_of: Int64s,
-        retains_deletes: Uint8s,
-    ) -> None:
-        by_rows = piece.by_rows
-        discards = decided.discards != 0
-        rows = self._judged_rows(piece, discards, latest_of, retains_deletes)
-        of = piece.records.batch
-        kept = (is_kept != 0) & ~discards[of]
-        mine = ~by_rows[of]
-        assert np.array_equal(rows.is_kept[mine], kept[mine])  # told is what was done
-        if mine.any():
-            self._sink(rows if mine.all() else _some(rows, np.flatnonzero(mine)))
-        left = np.bincount(of[kept], minlength=len(decided))
-        for i in np.flatnonzero((left == 0) & ~by_rows).tolist():
-            records = int(piece.edges[i + 1] - piece.edges[i])
-            self._add_batch(piece.batches[i], decided.on(i), records)
+    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
+        is_ours = ~piece.by_rows[piece.records.batch]  # the others come to on_batch
+        if is_ours.any():
+            rows = self._rows_of(piece, decisions, records)
+            self._sink(rows if is_ours.all() else _chosen(rows, np.flatnonzero(is_ours)))
+        is_empty = (records.counts[:, RECORDS_KEPT] == 0) & ~piece.by_rows
+        for i in np.flatnonzero(is_empty).tolist():
+            count = int(piece.edges[i + 1] - piece.edges[i])
+            self._add_batch(piece.batches[i], decisions.batch(i), count)
 
     def on_batch(
         self,
         batch: AnyBatch,
-        verdict: BatchVerdict,
+        decision: BatchDecision,
         records: Sequence[Record],
-        kept: Sequence[Record],
+        reasons: Sequence[int],
+        latest_of: Sequence[int],
     ) -> None:
-        if verdict.retention is BatchRetention.DELETE:
+        if decision.is_dropped:
             try:
                 records = batch.records()
             except FormatError:
                 records = ()  # the cleaner did not look at them either
-        stays = {id(record) for record in kept}
-        is_control = isinstance(batch, RecordBatch) and batch.header.is_control
-        for record in records:
-            if is_control:
-                self._add_control(batch, verdict, record)
-            else:
-                self._add_record(batch, verdict, record, is_kept=id(record) in stays)
-        if not kept:
-            self._add_batch(batch, verdict, len(records))
+            reasons = [decision.record_reason] * len(records)
+            latest_of = [NONE] * len(records)
+        for record, code, latest in zip(records, reasons, latest_of, strict=True):
+            self._add_record(batch, record, BY_CODE[code], latest)
+        if not any(code < REMOVED_FROM for code in reasons):
+            self._add_batch(batch, decision, len(records))
         if len(self._rows) >= _ENOUGH_ROWS:
             self.finish()
 
     # -------------------------------------------------------------------------------- by columns
 
-    def _judged_rows(
-        self, piece: Piece, discards: Bools, latest_of: Int64s, retains_deletes: Uint8s
-    ) -> Explained:
+    def _rows_of(
+        self, piece: Piece, decisions: BlockDecisions, decided: PieceDecisions
+    ) -> ReasonRows:
         records, batches = piece.records, piece.records.batches
-        of, offset = records.batch, records.offset
+        of, reasons = records.batch, decided.reasons
         is_tombstone = records.value_length < 0
-        horizon = _horizons(batches)[of]
-        is_superseded = latest_of > offset
-        rule = np.select(
-            [
-                discards[of],
-                offset > self._cleaner.offset_map.latest_offset,
-                records.key_length < 0,
-                is_superseded & is_tombstone,
-                is_superseded,
-                is_tombstone & (retains_deletes[of] == 0),
-                is_tombstone & (horizon == NONE),
-                is_tombstone,
-                latest_of < 0,
-            ],
-            [
-                Rule.ABORTED.code,
-                Rule.AFTER_MAP.code,
-                Rule.NO_KEY.code,
-                Rule.TOMBSTONE_SUPERSEDED.code,
-                Rule.SUPERSEDED.code,
-                Rule.TOMBSTONE_PAST_HORIZON.code,
-                Rule.TOMBSTONE_GETS_HORIZON.code,
-                Rule.TOMBSTONE_IN_HORIZON.code,
-                Rule.KEY_NOT_DIRTY.code,
-            ],
-            Rule.LATEST.code,
-        ).astype(np.uint8)
-        superseding = (rule == Rule.SUPERSEDED.code) | (rule == Rule.TOMBSTONE_SUPERSEDED.code)
-        set_now = is_tombstone & (horizon == NONE) & _IS_KEPT[rule]
+        has_horizon = (batches.attributes & _HORIZON != 0)[of]
+        set_now = np.where(IS_KEPT[reasons], self._filter.new_delete_horizon_ms, NONE)
+        horizon = np.where(has_horizon, batches.base_timestamp[of], set_now)
         markers = np.full(len(batches), NONE, np.int64)
-        for i in np.flatnonzero(discards).tolist():
+        for i in np.flatnonzero(decisions.record_reasons == Reason.ABORTED.code).tolist():
             markers[i] = self._marker_of(piece.batches[i])
         return _columns(
             self._round,
@@ -309,91 +270,40 @@ class Explainer:
             None,
             records,
             piece.batches[0].position if piece.batches else 0,
-            rule,
-            superseded_by=np.where(superseding, latest_of, NONE),
-            delete_horizon=np.where(
-                is_tombstone, np.where(set_now, self._new_horizon, horizon), NONE
-            ),
+            reasons,
+            superseded_by=np.where(_NAMES_SUCCESSOR[reasons], decided.latest_of, NONE),
+            delete_horizon=np.where(is_tombstone, horizon, NONE),
             marker_offset=markers[of],
         )
 
     # ---------------------------------------------------------------------------------- by rows
 
-    def _add_record(
-        self, batch: AnyBatch, verdict: BatchVerdict, record: Record, *, is_kept: bool
-    ) -> None:
+    def _add_record(self, batch: AnyBatch, record: Record, reason: Reason, latest: int) -> None:
         horizon = batch.header.delete_horizon_ms if isinstance(batch, RecordBatch) else None
-        latest = NONE if record.key is None else self._cleaner.offset_map.get(record.key)
-        rule = self._rule_of(batch, verdict, record, latest, is_kept=is_kept)
-        assert rule.is_kept == is_kept  # told is what was done
-        is_superseded = rule in (Rule.SUPERSEDED, Rule.TOMBSTONE_SUPERSEDED)
-        if horizon is None and is_kept and self._can_have_horizon(batch):
-            horizon = self._new_horizon
+        if horizon is None and self._gets_horizon(batch, reason):
+            horizon = self._filter.new_delete_horizon_ms
+        is_control = isinstance(batch, RecordBatch) and batch.header.is_control
         self._rows.add(
-            rule,
+            reason,
             batch,
             record,
-            superseded_by=latest if is_superseded else NONE,
-            delete_horizon=horizon if record.value is None else None,
-            marker_offset=self._marker_of(batch) if rule is Rule.ABORTED else NONE,
+            superseded_by=latest if _NAMES_SUCCESSOR[reason.code] else NONE,
+            delete_horizon=horizon if is_control or record.value is None else None,
+            marker_offset=self._marker_of(batch) if reason is Reason.ABORTED else NONE,
         )
 
-    def _rule_of(
-        self, batch: AnyBatch, verdict: BatchVerdict, record: Record, latest: int, *, is_kept: bool
-    ) -> Rule:
-        is_tombstone = record.value is None
-        if verdict.discards_records:
-            return Rule.ABORTED
-        if record.offset > self._cleaner.offset_map.latest_offset:
-            return Rule.AFTER_MAP
-        if record.key is None:
-            return Rule.NO_KEY
-        if latest > record.offset:
-            return Rule.TOMBSTONE_SUPERSEDED if is_tombstone else Rule.SUPERSEDED
-        if not is_tombstone:
-            return Rule.KEY_NOT_DIRTY if latest < 0 else Rule.LATEST
-        if not isinstance(batch, RecordBatch) and not is_kept:
-            return Rule.TOMBSTONE_OF_OLD_SEGMENT
-        if not self._can_have_horizon(batch):
-            return Rule.TOMBSTONE_OF_YOUNG_SEGMENT
-        if not isinstance(batch, RecordBatch) or batch.header.delete_horizon_ms is None:
-            return Rule.TOMBSTONE_GETS_HORIZON
-        return Rule.TOMBSTONE_IN_HORIZON if is_kept else Rule.TOMBSTONE_PAST_HORIZON
+    def _gets_horizon(self, batch: AnyBatch, reason: Reason) -> bool:
+        """Return whether a null value or a marker gets one. Magic 0 and 1 have no place for it."""
+        if isinstance(batch, RecordBatch) and batch.header.is_control:
+            return reason is Reason.MARKER_GETS_HORIZON
+        has_place = isinstance(batch, RecordBatch) or self._filter.rules.converts_old_magics
+        return reason.is_kept and has_place
 
-    def _can_have_horizon(self, batch: AnyBatch) -> bool:
-        """Magic 0 and 1 have no place for one, unless they become magic 2."""
-        return isinstance(batch, RecordBatch) or self._cleaner.rules.converts_old_magics
-
-    def _add_control(self, batch: AnyBatch, verdict: BatchVerdict, record: Record) -> None:
-        assert isinstance(batch, RecordBatch)
-        horizon = batch.header.delete_horizon_ms
-        if verdict.discards_records:
-            rule = Rule.MARKER_PAST_HORIZON
-        elif verdict.is_marker_of_empty_transaction:
-            rule = Rule.MARKER_GETS_HORIZON if horizon is None else Rule.MARKER_IN_HORIZON
-            horizon = self._new_horizon if horizon is None else horizon
-        else:
-            is_marker = decode_control_key(record.key).type in _MARKERS
-            rule = Rule.MARKER_KEPT if is_marker else Rule.CONTROL_KEPT
-        self._rows.add(rule, batch, record, delete_horizon=horizon)
-
-    def _add_batch(self, batch: AnyBatch, verdict: BatchVerdict, records: int) -> None:
-        """A row for a batch of which no record stays, where that is not said by their rows."""
-        if verdict.retention is BatchRetention.RETAIN_EMPTY:
-            keeps_end = self._cleaner.rules.keeps_last_batch_of_round
-            is_end = keeps_end and batch.header.next_offset == self._upper_bound_offset
-            rule = (
-                Rule.EMPTY_BATCH_KEPT_END_OF_ROUND
-                if is_end
-                else Rule.EMPTY_BATCH_KEPT_LAST_OF_PRODUCER
-            )
-        elif not records:
-            rule = Rule.EMPTY_BATCH_REMOVED
-        elif verdict.retention is BatchRetention.DELETE:
-            rule = Rule.BATCH_DROPPED
-        else:
-            return
-        self._rows.add(rule, batch, None, record_count=records)
+    def _add_batch(self, batch: AnyBatch, decision: BatchDecision, records: int) -> None:
+        """Add a row for a batch of which no record stays, where their rows do not say it all."""
+        reason = decision.reason_without_records(records)
+        if reason is not None:
+            self._rows.add(reason, batch, None, record_count=records)
 
     def _marker_of(self, batch: AnyBatch) -> int:
         if not isinstance(batch, RecordBatch):
@@ -409,7 +319,7 @@ class Explainer:
         self.finish()
         source = cast("BinaryIO", segment.log.reader())
         for records in RecordScan(source, path=segment.log.path, end=segment.size, verify=False):
-            rule = np.full(len(records), held.rule.code, np.uint8)
+            reasons = np.full(len(records), held.reason.code, np.uint8)
             none = np.full(len(records), NONE, np.int64)
             is_tombstone = records.value_length < 0
             horizon = np.where(is_tombstone, _horizons(records.batches)[records.batch], NONE)
@@ -421,7 +331,7 @@ class Explainer:
                         held,
                         records,
                         int(records.batches.position[0]),
-                        rule,
+                        reasons,
                         superseded_by=none,
                         delete_horizon=horizon,
                         marker_offset=none,
@@ -437,11 +347,11 @@ class Explainer:
             return
         none = np.full(len(empty), NONE, np.int64)
         self._sink(
-            Explained(
+            ReasonRows(
                 self._round,
                 segment.base_offset,
                 held,
-                np.full(len(empty), held.rule.code, np.uint8),
+                np.full(len(empty), held.reason.code, np.uint8),
                 none,
                 batches.base_offset[empty],
                 batches.last_offset[empty],
@@ -471,28 +381,28 @@ def _columns(
     held: Held | None,
     records: RecordColumns,
     first_position: int,
-    rule: Uint8s,
+    reasons: Uint8s,
     *,
     superseded_by: Int64s,
     delete_horizon: Int64s,
     marker_offset: Int64s,
-) -> Explained:
+) -> ReasonRows:
     """`first_position` is where the first batch lies: columns may count from a chunk's start."""
     batches, of = records.batches, records.batch
     shift = first_position - int(batches.position[0]) if len(batches) else 0
     is_control = (batches.attributes & _CONTROL != 0) & ~batches.is_legacy
-    return Explained(
+    return ReasonRows(
         round_number,
         segment,
         held,
-        rule,
+        reasons,
         records.offset,
         batches.base_offset[of],
         batches.last_offset[of],
         batches.position[of] + shift,
         records.timestamp,
         np.where(batches.is_legacy, NONE, batches.producer_id)[of],
-        np.full(len(rule), NONE, np.int64),
+        np.full(len(reasons), NONE, np.int64),
         (records.value_length < 0) & ~is_control[of],
         superseded_by,
         delete_horizon,
@@ -503,8 +413,8 @@ def _columns(
     )
 
 
-def _some(rows: Explained, which: npt.NDArray[np.intp]) -> Explained:
-    """Those rows alone; `data` is where it was."""
+def _chosen(rows: ReasonRows, which: npt.NDArray[np.intp]) -> ReasonRows:
+    """Return only those rows; `data` is where it was."""
     fixed = {"round_number", "segment", "held", "data"}
     columns = [each.name for each in fields(rows) if each.name not in fixed]
     chosen: Any = {name: getattr(rows, name)[which] for name in columns}
@@ -517,7 +427,7 @@ def _some(rows: Explained, which: npt.NDArray[np.intp]) -> Explained:
 def explain(
     log: PartitionLog,
     last_clean_offset: int | None,
-    sink: Callable[[Explained], None],
+    sink: Callable[[ReasonRows], None],
     *,
     make_cleaner: Callable[[Witness], Cleaner],
     now_ms: int,
@@ -547,22 +457,22 @@ def _explained(
     only_when_due: bool,
 ) -> list[Cleaned]:
     done: list[Cleaned] = []
-    end_offset, unjudged = 0, Rule.NOT_DIRTY
+    end_offset, unjudged = 0, Reason.NOT_DIRTY
     while True:
         chosen = select(log, going.start, now_ms)
         is_dirty = chosen.first_dirty_offset < chosen.first_uncleanable_offset
         if is_dirty and only_when_due and not chosen.is_eligible:
-            is_dirty, unjudged = False, Rule.NOT_DUE
+            is_dirty, unjudged = False, Reason.NOT_DUE
         if done and not is_dirty:
             break
-        explainer.begin(cleaner, chosen, now_ms)
+        explainer.begin(log)
         if not is_dirty:
             break
         done.append(cleaner.do_clean(chosen))
         explainer.finish()
         end_offset = done[-1].next_dirty_offset
         going.done(end_offset)
-        unjudged = Rule.NOT_REACHED
+        unjudged = Reason.NOT_REACHED
         if going.is_over:
             break  # before the log is looked at: a dry run does not keep what a round wrote
     for segment in log.log_segments:
@@ -571,10 +481,10 @@ def _explained(
     return done
 
 
-def _held(chosen: LogToClean, segment: LogSegment, unjudged: Rule, now_ms: int) -> Held:
+def _held(chosen: LogToClean, segment: LogSegment, unjudged: Reason, now_ms: int) -> Held:
     """Why no round came to a segment."""
     if segment.base_offset >= chosen.log.active_segment.base_offset:
-        return Held(Rule.NOT_CLEANABLE_ACTIVE_SEGMENT)
+        return Held(Reason.NOT_CLEANABLE_ACTIVE_SEGMENT)
     if segment.base_offset < chosen.first_uncleanable_offset:
         return Held(unjudged)
     return limit(chosen.log, chosen.first_dirty_offset, now_ms)
@@ -588,10 +498,10 @@ def limit(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Held:
         young = first_young_segment(log, first_dirty_offset, now_ms - lag_ms)
         if young is not None and young.base_offset <= min(stable, active):
             until_ms = young.largest_timestamp() + lag_ms
-            return Held(Rule.NOT_CLEANABLE_COMPACTION_LAG, until_ms)
+            return Held(Reason.NOT_CLEANABLE_COMPACTION_LAG, until_ms)
     if stable >= active:
-        return Held(Rule.NOT_CLEANABLE_ACTIVE_SEGMENT)
+        return Held(Reason.NOT_CLEANABLE_ACTIVE_SEGMENT)
     for txn in log.producer_state_manager.ongoing_txns:
         if txn.first_offset == stable:
-            return Held(Rule.NOT_CLEANABLE_OPEN_TRANSACTION, producer_id=txn.producer_id)
-    return Held(Rule.NOT_CLEANABLE_HIGH_WATERMARK)
+            return Held(Reason.NOT_CLEANABLE_OPEN_TRANSACTION, producer_id=txn.producer_id)
+    return Held(Reason.NOT_CLEANABLE_HIGH_WATERMARK)

@@ -37,7 +37,7 @@ from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, Keys
 from kafka_log.cleaner.passes import Passes
 from kafka_log.cleaner.releases import KAFKA_4_3
-from kafka_log.cleaner.report import Removals, Removed
+from kafka_log.cleaner.witness import Removals
 from kafka_log.errors import LogError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.passes import Wanted
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.stats import CleanerStats
+    from kafka_log.cleaner.stats import CleanerStats, Removed
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
@@ -240,7 +240,6 @@ def compact_log(
     done = Compaction(outlook=outlook(log, going.start, clock()), checkpoint=checkpoint)
     make = make_cleaner or settings.cleaner
     with make(log.config, clock, removals).released() as cleaner:
-        removals.is_superseded = lambda key, offset: offset < cleaner.offset_map.get(key)
         _clean(
             log,
             cleaner,

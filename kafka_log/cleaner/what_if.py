@@ -17,13 +17,13 @@ import numpy as np
 
 from kafka_log.cleaner.due import next_cleaning
 from kafka_log.cleaner.explain import NONE, Explainer, Held, explain
-from kafka_log.cleaner.rules import RULES, Rule
+from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_log.cleaner.cleaner import Cleaner
-    from kafka_log.cleaner.explain import Explained
+    from kafka_log.cleaner.explain import ReasonRows
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
 
@@ -47,30 +47,30 @@ class Tally:
     """A sink that counts. Kept is what the last round leaves, removed what any of them took."""
 
     def __init__(self) -> None:
-        self.removed_by = np.zeros(len(RULES), np.int64)
+        self.removed_by = np.zeros(CODES, np.int64)
         self.records_kept = self.tombstones_kept = 0
         self.oldest_tombstone: OldestTombstone | None = None
         self._round = 0
 
-    def removed_by_rule(self) -> dict[str, int]:
-        counts = self.removed_by.tolist()
-        return {rule.text: count for rule, count in zip(RULES, counts, strict=True) if count}
+    def removed_by_reason(self) -> dict[str, int]:
+        counts = {reason.text: int(self.removed_by[reason.code]) for reason in Reason}
+        return {name: count for name, count in counts.items() if count}
 
-    def __call__(self, rows: Explained) -> None:
+    def __call__(self, rows: ReasonRows) -> None:
         if rows.round_number != self._round:
             self._round = rows.round_number
             self.records_kept = self.tombstones_kept = 0
             self.oldest_tombstone = None
         kept = rows.is_kept & rows.is_record
-        gone = rows.rule[~rows.is_kept & rows.is_record]
-        self.removed_by += np.bincount(gone, minlength=len(RULES))
+        gone = rows.reason[~rows.is_kept & rows.is_record]
+        self.removed_by += np.bincount(gone, minlength=CODES)
         self.records_kept += int(np.count_nonzero(kept))
         tombstones = np.flatnonzero(kept & rows.is_tombstone)
         if len(tombstones):
             self.tombstones_kept += len(tombstones)
             self._see(rows, int(tombstones[np.argmin(rows.timestamp[tombstones])]))
 
-    def _see(self, rows: Explained, row: int) -> None:
+    def _see(self, rows: ReasonRows, row: int) -> None:
         timestamp, horizon = int(rows.timestamp[row]), int(rows.delete_horizon[row])
         oldest = self.oldest_tombstone
         if oldest is None or timestamp < oldest.timestamp:
@@ -78,7 +78,7 @@ class Tally:
                 int(rows.offset[row]),
                 timestamp,
                 None if horizon == NONE else horizon,
-                RULES[rows.rule[row]].text,
+                BY_CODE[int(rows.reason[row])].text,
             )
 
 
@@ -136,7 +136,7 @@ def what_if(
     done = explain(
         log, last_clean_offset, tally, make_cleaner=make_cleaner, now_ms=now_ms, rounds=rounds
     )
-    kept, removed = tally.records_kept, tally.removed_by_rule()
+    kept, removed = tally.records_kept, tally.removed_by_reason()
     if log.delete_old_segments():
         tally = _recounted(log)
         removed[RETENTION] = kept - tally.records_kept
@@ -189,5 +189,5 @@ def _recounted(log: PartitionLog) -> Tally:
     tally = Tally()
     explainer = Explainer(tally)
     for segment in log.log_segments:
-        explainer.add_rest(segment, Held(Rule.NOT_DIRTY))
+        explainer.add_rest(segment, Held(Reason.NOT_DIRTY))
     return tally

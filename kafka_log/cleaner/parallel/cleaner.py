@@ -34,6 +34,7 @@ from kafka_log.cleaner.cleaner import (
     Cleaner,
     swap_in,
 )
+from kafka_log.cleaner.decision import last_records_of_active_producers
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.parallel.capacity import MapEnd, last_key, map_end, offset_of
 from kafka_log.cleaner.parallel.group import (
@@ -66,7 +67,6 @@ from kafka_log.cleaner.read_buffer import ReadBuffer
 from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
-from kafka_log.cleaner.verdict import last_records_of_active_producers
 from kafka_log.clock import system_clock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
@@ -77,9 +77,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.decision import LastRecord
     from kafka_log.cleaner.parallel.parts import Part
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig

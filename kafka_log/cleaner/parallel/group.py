@@ -17,7 +17,6 @@ from kafka_log.cleaner.cleaner import Cleaner, Round
 from kafka_log.cleaner.parallel.offset_set import OffsetSet
 from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError
 from kafka_log.cleaner.parallel.reduction import range_path, read_slice
-from kafka_log.cleaner.report import Removals
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles, File
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.transaction_index import AbortedTransaction
+    from kafka_log.cleaner.decision import LastRecord
     from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.config import LogConfig
     from kafka_log.log import PartitionLog
@@ -101,8 +100,6 @@ def rewrite_group(task: GroupTask) -> Rewritten:
     witness = None if task.witness is None else task.witness()
     stats = CleanerStats()
     latest = Superseded(_offsets(task), task.latest_offset)
-    if isinstance(witness, Removals):
-        witness.is_superseded = latest.holds
     with whole_partition(group_path(task.work, task.base_offset), task.work) as attempt:
         clock = FixedClock(task.current_time)
         sizes = task.sizes._asdict()
@@ -124,8 +121,6 @@ def rewrite_group(task: GroupTask) -> Rewritten:
         finally:
             for segment in segments:
                 segment.log.close_handlers()
-    if isinstance(witness, Removals):
-        witness.is_superseded = None  # counts go back, not what they were made by
     return Rewritten(stats, witness, unindexed)
 
 
@@ -153,10 +148,6 @@ class Superseded:
     def latest_of(self, piece: Piece) -> npt.NDArray[np.int64]:
         is_superseded = self._offsets.holds(piece.records.offset)
         return np.where(is_superseded, LONG_MAX, NO_OFFSET)
-
-    def holds(self, _: bytes, offset: int) -> bool:
-        """For records that are judged one by one."""
-        return bool(self._offsets.holds(np.array([offset], np.int64))[0])
 
 
 # ------------------------------------------------------------- what a cleaner asks of a log

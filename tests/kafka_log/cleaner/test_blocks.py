@@ -17,11 +17,16 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
 from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+from kafka_log.cleaner.decision import (
+    BatchDecision,
+    BlockDecisions,
+    PieceDecisions,
+    RecordFilter,
+)
 from kafka_log.cleaner.pieces import Piece
 from kafka_log.cleaner.read_buffer import BlockBuffer, Blocks, ReadBuffer
-from kafka_log.cleaner.report import Removals
-from kafka_log.cleaner.verdict import BatchVerdict, Decided
-from kafka_log.cleaner.witness import Witness
+from kafka_log.cleaner.reasons import IS_KEPT
+from kafka_log.cleaner.witness import Removals, Witness
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
@@ -103,34 +108,28 @@ class _Told:
 
     is_ordered = True
 
-    def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
+    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
         self.positions.clear()
 
-    def on_piece(
-        self,
-        piece: Piece,
-        decided: Decided,
-        is_kept: np.ndarray,
-        latest_of: np.ndarray,
-        retains_deletes: np.ndarray,
-    ) -> None:
-        assert len(decided) == len(piece.batches) == len(retains_deletes)
-        assert len(is_kept) == len(latest_of) == piece.edges[-1]
-        for i in range(len(decided)):
+    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
+        assert len(decisions) == len(piece.batches) == len(records.counts)
+        assert len(records.reasons) == len(records.latest_of) == piece.edges[-1]
+        for i in range(len(decisions)):
             if not piece.by_rows[i]:
                 self.positions.append(piece.batches[i].position)
-                if not decided.on(i).discards_records:
-                    self.kept += int(is_kept[piece.edges[i] : piece.edges[i + 1]].sum())
+                reasons = records.reasons[piece.edges[i] : piece.edges[i + 1]]
+                self.kept += int(IS_KEPT[reasons].sum())
 
     def on_batch(
         self,
         batch: AnyBatch,
-        verdict: BatchVerdict,
+        decision: BatchDecision,
         records: Sequence[Record],
-        kept: Sequence[Record],
+        reasons: Sequence[int],
+        latest_of: Sequence[int],
     ) -> None:
         self.positions.append(batch.position)
-        self.kept += len(kept)
+        self.kept += sum(bool(IS_KEPT[reason]) for reason in reasons)
 
 
 def _cleaned(directory: Path, witness: Witness, **how: Any) -> Cleaned | str:

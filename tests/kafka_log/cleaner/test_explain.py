@@ -11,10 +11,10 @@ from kafka_format.control import ControlRecordType
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.cleaner.cleaner import Cleaner
-from kafka_log.cleaner.explain import Explained, explain
+from kafka_log.cleaner.explain import ReasonRows, explain
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.reasons import BY_CODE, KEPT, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
-from kafka_log.cleaner.rules import KEPT, RULES, Rule
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.log import PartitionLog
@@ -34,7 +34,7 @@ class Told:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def __call__(self, rows: Explained) -> None:
+    def __call__(self, rows: ReasonRows) -> None:
         numbers = ("superseded_by", "delete_horizon", "marker_offset", "record_count")
         for i in range(len(rows)):
             row = {name: int(getattr(rows, name)[i]) for name in numbers}
@@ -46,7 +46,7 @@ class Told:
                     "offset": int(rows.offset[i]),
                     "last_offset": int(rows.last_offset[i]),
                     "key": rows.key(i),
-                    "rule": RULES[rows.rule[i]],
+                    "rule": BY_CODE[int(rows.reason[i])],
                     "held": rows.held,
                 }
             )
@@ -232,7 +232,7 @@ def test_rounds_count_on_until_nothing_is_dirty(path: Path, way: dict[str, Any])
         topic.put(("c", value))
     topic.roll()
     told = tell(replicated(topic), dedupe_buffer_size=72, rounds=None, **way)
-    gone = {row["offset"]: row["round"] for row in told.rows if row["rule"] is Rule.SUPERSEDED}
+    gone = {row["offset"]: row["round"] for row in told.rows if row["rule"] is Reason.SUPERSEDED}
     assert set(gone) == {0, 1, 2}
     last = max(row["round"] for row in told.rows)
     kept = [
@@ -367,4 +367,4 @@ def test_a_tombstone_of_an_old_format_goes_by_the_age_of_its_segment(
 
 def test_every_rule_is_documented_under_its_name() -> None:
     named = re.findall(r"^\| `(\w+)` \| (kept|removed) \|", DOCS.read_text("utf-8"), re.MULTILINE)
-    assert named == [(rule.text, rule.verdict) for rule in RULES]
+    assert named == [(rule.text, rule.verdict) for rule in Reason]

@@ -92,8 +92,8 @@ def test_a_cleaner_gives_its_memory_back_before_python_looks_for_garbage(
             )
         else:
             compacted(topic)
-        *used, fresh = [each() is not None for each in held]
-        assert (used, fresh) == ([False, False], True)  # a table, a lane; and a small new table
+        assert len(held) == 3  # a table, a lane; and a small new table
+        assert not any(each() is not None for each in held)
     finally:
         gc.enable()
 
