@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
+from kafka_log.cleaner.cleaner_thread import new_cleaner
 from kafka_log.cleaner.explain import explain
 from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 from kafka_log.clock import FixedClock
@@ -70,7 +72,7 @@ def explain_partition(
             log,
             task.cleaner_checkpoint,
             sink,
-            make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
+            make_cleaner=partial(new_cleaner, compact.settings, task.config, clock),
             now_ms=task.now_ms,
             first_dirty_offset=compact.first_dirty_offset,
             rounds=compact.passes,

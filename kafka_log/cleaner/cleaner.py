@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
 from kafka_log.appends.broken_streams import iter_until_damage
-from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
+from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean
 from kafka_log.cleaner.columnar import map_piece
 from kafka_log.cleaner.decision import RecordFilter, last_records_of_active_producers
 from kafka_log.cleaner.errors import LogCleaningAbortedError
@@ -32,13 +32,14 @@ from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.key_table import KeyTable
 from kafka_log.cleaner.lanes import Lanes, Steps
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES, Blocks, ReadBuffer
-from kafka_log.cleaner.releases import KAFKA_4_3
+from kafka_log.cleaner.read_buffer import Blocks, ReadBuffer
 from kafka_log.cleaner.rewrite import filter_to
+from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 from kafka_log.clock import system_clock
 from kafka_log.errors import SegmentOffsetOverflowError
+from kafka_log.segment import LogSegment
 from kafka_log.segment_files import (
     create_new_cleaned_segment,
     delete_producer_snapshots,
@@ -46,11 +47,13 @@ from kafka_log.segment_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy.typing as npt
 
     from kafka_format.log_file import AnyBatch
+    from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.block_writer import Filtered
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.decision import BlockDecisions, LastRecord
@@ -58,20 +61,14 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.read_buffer import Chunk
-    from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
+    from kafka_log.disk.files import Files
+    from kafka_log.file_records import FileRecords
     from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
 
     Int64s = npt.NDArray[np.int64]
-
-MEBIBYTE = 1024 * 1024
-DEDUPE_BUFFER_SIZE = 128 * MEBIBYTE
-IO_BUFFER_SIZE = 512 * 1024
-MAX_MESSAGE_BYTES = MEBIBYTE + 12
-LOAD_FACTOR = 0.9
 
 
 class Cleaned(NamedTuple):
@@ -81,68 +78,95 @@ class Cleaned(NamedTuple):
     stats: CleanerStats
 
 
-class Round(NamedTuple):
-    """What all groups of a round share. Who rewrites one group alone gives what came before it."""
+class RoundCleaner(Protocol):
+    """What has rounds done: a Cleaner, or a ParallelCleaner."""
 
-    log: PartitionLog
+    def do_clean(self, cleanable: LogToClean) -> Cleaned: ...
+
+    def released(self) -> AbstractContextManager[Self]: ...
+
+
+class CleanableSegment(Protocol):
+    """What a round needs of a segment that it rewrites."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def last_modified(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def log(self) -> FileRecords: ...
+
+    def read_next_offset(self) -> int: ...
+
+
+class CleanableLog(Protocol):
+    """What the rewriting of groups needs of a log."""
+
+    @property
+    def files(self) -> Files:
+        """Where cleaned segments are written."""
+        ...
+
+    def collect_aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]: ...
+
+    def last_records(self) -> Mapping[int, LastRecord]:
+        """Return the last record of each active producer, by producer id."""
+        ...
+
+    def split(self, segment: CleanableSegment) -> None:
+        """Split a segment whose offsets do not fit into one; another round cleans the parts."""
+        ...
+
+
+class Round(NamedTuple):
+    """What all groups of a round share; a task that rewrites one group gets what came before."""
+
+    log: CleanableLog
     current_time: int
-    upper_bound_offset: int
+    end_offset: int
+    """The first uncleanable offset."""
     legacy_delete_horizon_ms: int
+    """Tombstones of magic 0 and 1 go in segments that were last modified then, or before."""
     transactions: CleanedTransactionMetadata
     stats: CleanerStats
     latest: OffsetMap | LatestOffsets
 
 
 class Cleaner:
-    """One cleaner thread of a broker, with the broker's settings for cleaning."""
+    """One cleaner thread of a broker."""
 
     def __init__(
         self,
         config: LogConfig,
         clock: Clock,
+        settings: CleanerSettings = CleanerSettings(),  # noqa: B008  # a frozen value
         *,
-        dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE,
-        io_buffer_size: int = IO_BUFFER_SIZE,
-        load_factor: float = LOAD_FACTOR,
-        message_max_bytes: int = MAX_MESSAGE_BYTES,
-        threads: int = 1,
-        keys: Keys = Keys.HASHED,
-        secret: bytes | None = None,
-        columnar: bool | None = None,
-        cores: int = 1,
-        block_bytes: int = BLOCK_BYTES,
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
-        verifies: bool = False,
         check_done: Callable[[], object] = lambda: None,
-        rules: CleanerRules = KAFKA_4_3,
     ) -> None:
-        """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
+        """`config` is the topic's, `settings` are the broker's.
 
-        `columnar`: by compiled kernels, which is the default where they can be had and keys are
-        hashed; then `cores` may work on a log at once, each on `block_bytes`. `stats_clock` tells
-        how long a round takes, `clock` what time it is in the log. `witness` is told what is
-        decided; for one that wants to be told in order, one core works. `verifies`: a checksum that
-        is wrong in what is filtered ends the round, which Kafka's does not look at. `check_done` is
-        asked before each segment and each block: what it raises ends the round. `rules` are a
-        release's.
+        `clock` says what time it is in the log, `stats_clock` how long a round takes. `witness`
+        sees what is decided; for one that needs the order of the log, one core works. `check_done`
+        is called before each segment and each block: what it raises ends the round.
         """
         self.config = config
-        memory = dedupe_buffer_size // threads
-        self.offset_map: OffsetMap | KeyTable
-        if keys is Keys.HASHED and (can_compile() if columnar is None else columnar):
-            self.offset_map = KeyTable(memory, load_factor=load_factor, secret=secret)
-        else:
-            self.offset_map = OffsetMap(memory, load_factor=load_factor, keys=keys, secret=secret)
-        self._clock = clock
-        self._stats_clock = stats_clock
+        self.settings = settings
+        self.clock = clock
+        self.stats_clock = stats_clock
+        self.offset_map = new_offset_map(settings)
         self._witness = witness
-        self._verifies = verifies
         self._check_done = check_done
-        self.rules = rules
-        self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
+        self._buffer = ReadBuffer(settings.read_buffer_size, settings.message_max_bytes)
         is_ordered = witness is not None and witness.is_ordered
-        self._lanes = Lanes(1 if is_ordered else cores, witness, block_bytes=block_bytes)
+        cores = 1 if is_ordered else settings.cores
+        self._lanes = Lanes(cores, witness, block_bytes=settings.block_bytes)
 
     def clean(
         self,
@@ -155,17 +179,9 @@ class Cleaner:
 
         `uncleanable_offset` if it is not to be what Kafka's rules say.
         """
-        offsets = cleanable_offsets(log, first_dirty_offset, self._clock())
-        if uncleanable_offset is None:
-            uncleanable_offset = offsets.first_uncleanable_dirty_offset
-        return self.do_clean(log_to_clean(log, offsets.first_dirty_offset, uncleanable_offset))
-
-    def iter_rounds(self, log: PartitionLog, last_clean_offset: int | None) -> Iterator[Cleaned]:
-        """Round after round for as long as the log is dirty enough, as a broker would."""
-        while (chosen := select(log, last_clean_offset, self._clock())).is_eligible:
-            cleaned = self.do_clean(chosen)
-            yield cleaned
-            last_clean_offset = cleaned.next_dirty_offset
+        return self.do_clean(
+            cleanable_from(log, first_dirty_offset, self.clock(), uncleanable_offset)
+        )
 
     @contextmanager
     def released(self) -> Iterator[Self]:
@@ -182,18 +198,20 @@ class Cleaner:
 
     def do_clean(self, cleanable: LogToClean) -> Cleaned:
         log, first_dirty = cleanable.log, cleanable.first_dirty_offset
-        current_time = self._clock()
-        clean = log.segments.values(0, first_dirty)
-        horizon = clean[-1].last_modified - self.config.delete_retention_ms if clean else 0
-        stats = CleanerStats(start_time=self._stats_clock())
+        current_time = self.clock()
+        horizon = legacy_delete_horizon_ms(log, first_dirty, self.config.delete_retention_ms)
+        stats = CleanerStats(start_time=self.stats_clock())
         upper_bound = cleanable.first_uncleanable_offset
         self.build_offset_map(log, first_dirty, upper_bound, stats)
         end_offset = self.offset_map.latest_offset + 1
-        stats.map_complete_time = self._stats_clock()
+        stats.map_complete_time = self.stats_clock()
         transactions = CleanedTransactionMetadata()
+        source = _PartitionLog(log, self.config, self.clock)
         this_round = Round(
-            log, current_time, upper_bound, horizon, transactions, stats, self.offset_map
+            source, current_time, upper_bound, horizon, transactions, stats, self.offset_map
         )
+        if self._witness is not None:
+            self._witness.on_round(log)
         groups = group_segments_by_size(
             log.segments.values(0, end_offset),
             max_size=self.config.segment_bytes,
@@ -203,7 +221,7 @@ class Cleaner:
         for group in groups:
             swap_in(log, self.clean_group(this_round, group), group)
         stats.buffer_utilization = self.offset_map.utilization
-        stats.end_time = self._stats_clock()
+        stats.end_time = self.stats_clock()
         return Cleaned(end_offset, stats)
 
     # ------------------------------------------------------------------------- the offset map
@@ -335,7 +353,7 @@ class Cleaner:
                 self.offset_map.latest_offset = batch.header.last_offset
         return len(batches)
 
-    def _blocks(self, segment: LogSegment, position: int) -> Blocks:
+    def _blocks(self, segment: CleanableSegment, position: int) -> Blocks:
         return Blocks(
             segment.log, position, self._buffer, max_message_bytes=self.config.max_message_bytes
         )
@@ -346,7 +364,7 @@ class Cleaner:
         self._check_done()
         return blocks.read(lane.buffer, number)
 
-    def _read(self, segment: LogSegment, position: int) -> Chunk:
+    def _read(self, segment: CleanableSegment, position: int) -> Chunk:
         return self._buffer.read(
             segment.log, position, max_message_bytes=self.config.max_message_bytes
         )
@@ -378,14 +396,14 @@ class Cleaner:
 
     # ---------------------------------------------------------------------------- the segments
 
-    def clean_group(self, this_round: Round, segments: list[LogSegment]) -> LogSegment:
-        """A group into one `.cleaned` segment, open, which is to take its place (swap_in)."""
+    def clean_group(self, this_round: Round, segments: Sequence[CleanableSegment]) -> LogSegment:
+        """Write a group into one `.cleaned` segment, open, which is to take its place (swap_in)."""
         log, transactions = this_round.log, this_round.transactions
         base_offset = segments[0].base_offset
-        cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self._clock)
+        cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self.clock)
         transactions.cleaned_index = cleaned.transaction_index
         try:
-            last_records = last_records_of_active_producers(log)
+            last_records = log.last_records()
             for i, segment in enumerate(segments):
                 end = segment.read_next_offset()
                 if i + 1 < len(segments):
@@ -407,7 +425,7 @@ class Cleaner:
     def _clean_into(
         self,
         this_round: Round,
-        segment: LogSegment,
+        segment: CleanableSegment,
         cleaned: LogSegment,
         last_records: Mapping[int, LastRecord],
     ) -> None:
@@ -415,11 +433,11 @@ class Cleaner:
             this_round.latest,
             this_round.transactions,
             last_records,
-            round_end_offset=this_round.upper_bound_offset,
+            round_end_offset=this_round.end_offset,
             current_time=this_round.current_time,
             delete_retention_ms=self.config.delete_retention_ms,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
-            rules=self.rules,
+            rules=self.settings.rules,
         )
         if self._witness is not None:
             self._witness.on_segment(segment, record_filter)
@@ -429,14 +447,14 @@ class Cleaner:
             else:
                 self._filter_blocks(this_round, segment, cleaned, record_filter, this_round.latest)
         except SegmentOffsetOverflowError as error:
-            self._split(this_round.log, segment)
+            this_round.log.split(segment)
             raise LogCleaningAbortedError(f"{error}: it was split") from error
         self._buffer.restore()
 
     def _filter_chunks(
         self,
         this_round: Round,
-        segment: LogSegment,
+        segment: CleanableSegment,
         cleaned: LogSegment,
         record_filter: RecordFilter,
     ) -> None:
@@ -445,7 +463,7 @@ class Cleaner:
         while position < segment.size:
             self._check_done()
             chunk = self._read(segment, position)
-            if self._verifies:
+            if self.settings.verifies:
                 for batch in chunk.batches:
                     batch.ensure_valid()
             result = filter_to(
@@ -465,7 +483,7 @@ class Cleaner:
     def _filter_blocks(
         self,
         this_round: Round,
-        segment: LogSegment,
+        segment: CleanableSegment,
         cleaned: LogSegment,
         record_filter: RecordFilter,
         latest: LatestOffsets,
@@ -481,7 +499,7 @@ class Cleaner:
 
         def write(lane: Lane, task: tuple[Block, BlockDecisions, int]) -> Filtered:
             block, decisions, capacity = task
-            if self._verifies:
+            if self.settings.verifies:
                 block.ensure_valid()
             return lane.writer.filter(
                 block,
@@ -507,17 +525,65 @@ class Cleaner:
         )
         self._lanes.run(steps, segment.size)
 
-    def _split(self, log: PartitionLog, segment: LogSegment) -> None:
+
+class _PartitionLog:
+    """A partition's own log as a CleanableLog."""
+
+    def __init__(self, log: PartitionLog, config: LogConfig, clock: Clock) -> None:
+        self.files = log.files
+        self._log = log
+        self._config = config
+        self._clock = clock
+
+    def collect_aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        return self._log.collect_aborted_transactions(start, end)
+
+    def last_records(self) -> Mapping[int, LastRecord]:
+        return last_records_of_active_producers(self._log)
+
+    def split(self, segment: CleanableSegment) -> None:
+        log, config = self._log, self._config
+        assert isinstance(segment, LogSegment)  # a partition's log has no others
         result = split_overflowed_segment(
-            log.files, segment, log.segments, self.config, self._clock, log.scheduler
+            log.files, segment, log.segments, config, self._clock, log.scheduler
         )
         delete_producer_snapshots(
             log.files,
             result.deleted_segments,
             log.producer_state_manager,
-            self.config,
+            config,
             log.scheduler,
         )
+
+
+def cleanable_from(
+    log: PartitionLog,
+    first_dirty_offset: int | None,
+    now_ms: int,
+    uncleanable_offset: int | None = None,
+) -> LogToClean:
+    """Return what a round from a checkpoint on cleans, however clean the log is."""
+    offsets = cleanable_offsets(log, first_dirty_offset, now_ms)
+    if uncleanable_offset is None:
+        uncleanable_offset = offsets.first_uncleanable_dirty_offset
+    return log_to_clean(log, offsets.first_dirty_offset, uncleanable_offset)
+
+
+def legacy_delete_horizon_ms(
+    log: PartitionLog, first_dirty_offset: int, delete_retention_ms: int
+) -> int:
+    """Return until when a segment was last modified whose tombstones of magic 0 and 1 go."""
+    clean = log.segments.values(0, first_dirty_offset)
+    return clean[-1].last_modified - delete_retention_ms if clean else 0
+
+
+def new_offset_map(settings: CleanerSettings) -> OffsetMap | KeyTable:
+    """Return a map over columns where kernels can be had and keys are hashed."""
+    memory, load_factor, secret = settings.map_memory, settings.load_factor, settings.secret
+    columnar = can_compile() if settings.columnar is None else settings.columnar
+    if settings.keys is Keys.HASHED and columnar:
+        return KeyTable(memory, load_factor=load_factor, secret=secret)
+    return OffsetMap(memory, load_factor=load_factor, keys=settings.keys, secret=secret)
 
 
 def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:

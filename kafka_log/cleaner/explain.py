@@ -25,7 +25,8 @@ import numpy as np
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
-from kafka_log.cleaner.cleanable import first_young_segment, select
+from kafka_log.cleaner.cleanable import LimitKind, cleanable_limit, select
+from kafka_log.cleaner.cleaner_thread import CleanerThread
 from kafka_log.cleaner.decision import RECORDS_KEPT
 from kafka_log.cleaner.passes import Passes
 from kafka_log.cleaner.reasons import BY_CODE, CODES, IS_KEPT, REMOVED_FROM, Reason
@@ -41,14 +42,14 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_log.cleaner.cleanable import LogToClean
-    from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+    from kafka_log.cleaner.cleaner import CleanableSegment, Cleaned, Cleaner
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
         PieceDecisions,
         RecordFilter,
     )
-    from kafka_log.cleaner.passes import Wanted
+    from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
@@ -66,14 +67,22 @@ _NAMES_SUCCESSOR = np.isin(
 )
 
 
-class Held(NamedTuple):
-    """What keeps the cleaner from a part of the log."""
+class Unreached(NamedTuple):
+    """Why no round came to a part of the log."""
 
     reason: Reason
     until_ms: int = NONE
     """When that ends; -1 if no clock ends it."""
     producer_id: int = NONE
     """Whose open transaction it is."""
+
+
+_LIMITS = {
+    LimitKind.ACTIVE_SEGMENT: Reason.NOT_CLEANABLE_ACTIVE_SEGMENT,
+    LimitKind.OPEN_TRANSACTION: Reason.NOT_CLEANABLE_OPEN_TRANSACTION,
+    LimitKind.HIGH_WATERMARK: Reason.NOT_CLEANABLE_HIGH_WATERMARK,
+    LimitKind.COMPACTION_LAG: Reason.NOT_CLEANABLE_COMPACTION_LAG,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class ReasonRows:
     """From 1 on."""
     segment: int
     """Base offset of the segment that was read."""
-    held: Held | None
+    held: Unreached | None
     """Of rows that no round came to."""
     reason: Uint8s
     """Its code."""
@@ -169,7 +178,7 @@ class _Rows:
         )
         self._keys += key or b""
 
-    def take(self, round_number: int, segment: int, held: Held | None) -> ReasonRows:
+    def take(self, round_number: int, segment: int, held: Unreached | None) -> ReasonRows:
         columns = np.array(self._numbers, np.int64).T
         data = np.frombuffer(bytes(self._keys), np.uint8)
         self._numbers, self._keys = [], bytearray()
@@ -179,7 +188,7 @@ class _Rows:
 
 
 class Explainer:
-    """A Witness. One for all rounds of a log; `begin` before each."""
+    """A Witness for all rounds of a log."""
 
     def __init__(self, sink: Callable[[ReasonRows], None]) -> None:
         self._sink = sink
@@ -188,19 +197,6 @@ class Explainer:
         self._segment = NONE
         self._filter: RecordFilter
         self._aborted: dict[int, tuple[list[int], list[int]]] = {}
-
-    def begin(self, log: PartitionLog) -> None:
-        self._round += 1
-        ranges = defaultdict(list)
-        for txn in log.collect_aborted_transactions(log.log_start_offset, log.log_end_offset):
-            ranges[txn.producer_id].append((txn.first_offset, txn.last_offset))
-        self._aborted = {
-            producer_id: (
-                [first for first, _ in sorted(spans)],
-                [last for _, last in sorted(spans)],
-            )
-            for producer_id, spans in ranges.items()
-        }
 
     def finish(self) -> None:
         """Hand on what waits."""
@@ -213,7 +209,20 @@ class Explainer:
     def is_ordered(self) -> bool:
         return True
 
-    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
+    def on_round(self, log: PartitionLog) -> None:
+        self._round += 1
+        ranges = defaultdict(list)
+        for txn in log.collect_aborted_transactions(log.log_start_offset, log.log_end_offset):
+            ranges[txn.producer_id].append((txn.first_offset, txn.last_offset))
+        self._aborted = {
+            producer_id: (
+                [first for first, _ in sorted(spans)],
+                [last for _, last in sorted(spans)],
+            )
+            for producer_id, spans in ranges.items()
+        }
+
+    def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
         self.finish()
         self._filter = record_filter
         self._segment = segment.base_offset
@@ -314,7 +323,7 @@ class Explainer:
 
     # ------------------------------------------------------------------- what was not come to
 
-    def add_rest(self, segment: LogSegment, held: Held) -> None:
+    def add_rest(self, segment: LogSegment, held: Unreached) -> None:
         """All of a segment that no round came to."""
         self.finish()
         source = cast("BinaryIO", segment.log.reader())
@@ -326,7 +335,7 @@ class Explainer:
             if len(records):
                 self._sink(
                     _columns(
-                        self._round,
+                        max(1, self._round),
                         segment.base_offset,
                         held,
                         records,
@@ -339,7 +348,9 @@ class Explainer:
                 )
             self._add_rest_of_batches(records, segment, held)
 
-    def _add_rest_of_batches(self, records: RecordColumns, segment: LogSegment, held: Held) -> None:
+    def _add_rest_of_batches(
+        self, records: RecordColumns, segment: LogSegment, held: Unreached
+    ) -> None:
         batches = records.batches
         counts = np.bincount(records.batch, minlength=len(batches))
         empty = np.flatnonzero(counts == 0)
@@ -348,7 +359,7 @@ class Explainer:
         none = np.full(len(empty), NONE, np.int64)
         self._sink(
             ReasonRows(
-                self._round,
+                max(1, self._round),
                 segment.base_offset,
                 held,
                 np.full(len(empty), held.reason.code, np.uint8),
@@ -378,7 +389,7 @@ def _horizons(batches: BatchColumns) -> Int64s:
 def _columns(
     round_number: int,
     segment: int,
-    held: Held | None,
+    held: Unreached | None,
     records: RecordColumns,
     first_position: int,
     reasons: Uint8s,
@@ -432,76 +443,45 @@ def explain(
     make_cleaner: Callable[[Witness], Cleaner],
     now_ms: int,
     first_dirty_offset: int | None = None,
-    rounds: Wanted = 1,
+    rounds: PassCount = 1,
     only_when_due: bool = False,
 ) -> list[Cleaned]:
-    """Clean a log and tell why. On an overlay nothing is written: it is a dry run that talks.
+    """Clean a log and explain it; return what each round read and wrote.
 
-    As many rounds as asked for (passes.py), while something is dirty, however little (unless
-    `only_when_due`); what each of them read and wrote. The last one ends with rows for all that it
-    did not come to.
+    On an overlay nothing is written: that is a dry run. There are as many rounds as asked for
+    (passes.py) while something is dirty, however little (unless `only_when_due`). Rows for all
+    that the last round did not come to follow at the end.
     """
     explainer = Explainer(sink)
-    going = Passes(rounds, log.files, last_clean_offset, first_dirty_offset)
-    with make_cleaner(explainer).released() as cleaner:
-        return _explained(log, explainer, cleaner, going, now_ms, only_when_due=only_when_due)
-
-
-def _explained(
-    log: PartitionLog,
-    explainer: Explainer,
-    cleaner: Cleaner,
-    going: Passes,
-    now_ms: int,
-    *,
-    only_when_due: bool,
-) -> list[Cleaned]:
+    passes = Passes(rounds, log.files, last_clean_offset, first_dirty_offset)
     done: list[Cleaned] = []
-    end_offset, unjudged = 0, Reason.NOT_DIRTY
-    while True:
-        chosen = select(log, going.start, now_ms)
-        is_dirty = chosen.first_dirty_offset < chosen.first_uncleanable_offset
-        if is_dirty and only_when_due and not chosen.is_eligible:
-            is_dirty, unjudged = False, Reason.NOT_DUE
-        if done and not is_dirty:
-            break
-        explainer.begin(log)
-        if not is_dirty:
-            break
-        done.append(cleaner.do_clean(chosen))
-        explainer.finish()
-        end_offset = done[-1].next_dirty_offset
-        going.done(end_offset)
-        unjudged = Reason.NOT_REACHED
-        if going.is_over:
-            break  # before the log is looked at: a dry run does not keep what a round wrote
+    with make_cleaner(explainer).released() as cleaner:
+        thread = CleanerThread(log, cleaner, passes, lambda: now_ms, only_when_due=only_when_due)
+        for turn in thread.turns():
+            explainer.finish()
+            done.append(turn.result())
+    cleanable = thread.cleanable or select(log, passes.start, now_ms)
+    unreached = Reason.NOT_REACHED if done else Reason.NOT_DIRTY
+    if thread.is_not_due and cleanable.cleanable_bytes:
+        unreached = Reason.NOT_DUE
+    end_offset = done[-1].next_dirty_offset if done else 0
     for segment in log.log_segments:
         if segment.base_offset >= end_offset:
-            explainer.add_rest(segment, _held(chosen, segment, unjudged, now_ms))
+            explainer.add_rest(segment, _why_unreached(cleanable, segment, unreached, now_ms))
     return done
 
 
-def _held(chosen: LogToClean, segment: LogSegment, unjudged: Reason, now_ms: int) -> Held:
-    """Why no round came to a segment."""
-    if segment.base_offset >= chosen.log.active_segment.base_offset:
-        return Held(Reason.NOT_CLEANABLE_ACTIVE_SEGMENT)
-    if segment.base_offset < chosen.first_uncleanable_offset:
-        return Held(unjudged)
-    return limit(chosen.log, chosen.first_dirty_offset, now_ms)
-
-
-def limit(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Held:
-    """What holds the first uncleanable offset where it is."""
-    stable, active = log.last_stable_offset, log.active_segment.base_offset
-    lag_ms = log.config.min_compaction_lag_ms
-    if lag_ms > 0:
-        young = first_young_segment(log, first_dirty_offset, now_ms - lag_ms)
-        if young is not None and young.base_offset <= min(stable, active):
-            until_ms = young.largest_timestamp() + lag_ms
-            return Held(Reason.NOT_CLEANABLE_COMPACTION_LAG, until_ms)
-    if stable >= active:
-        return Held(Reason.NOT_CLEANABLE_ACTIVE_SEGMENT)
-    for txn in log.producer_state_manager.ongoing_txns:
-        if txn.first_offset == stable:
-            return Held(Reason.NOT_CLEANABLE_OPEN_TRANSACTION, producer_id=txn.producer_id)
-    return Held(Reason.NOT_CLEANABLE_HIGH_WATERMARK)
+def _why_unreached(
+    cleanable: LogToClean, segment: LogSegment, unreached: Reason, now_ms: int
+) -> Unreached:
+    """Return why no round came to a segment; `unreached` if it is cleanable."""
+    if segment.base_offset >= cleanable.log.active_segment.base_offset:
+        return Unreached(Reason.NOT_CLEANABLE_ACTIVE_SEGMENT)
+    if segment.base_offset < cleanable.first_uncleanable_offset:
+        return Unreached(unreached)
+    limit = cleanable_limit(cleanable.log, cleanable.first_dirty_offset, now_ms)
+    return Unreached(
+        _LIMITS[limit.kind],
+        NONE if limit.until_ms is None else limit.until_ms,
+        NONE if limit.producer_id is None else limit.producer_id,
+    )

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kafka_log.cleaner.due import next_cleaning
-from kafka_log.cleaner.explain import NONE, Explainer, Held, explain
+from kafka_log.cleaner.cleanable import next_cleaning
+from kafka_log.cleaner.explain import NONE, Explainer, Unreached, explain
 from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 
 if TYPE_CHECKING:
@@ -189,5 +189,5 @@ def _recounted(log: PartitionLog) -> Tally:
     tally = Tally()
     explainer = Explainer(tally)
     for segment in log.log_segments:
-        explainer.add_rest(segment, Held(Reason.NOT_DIRTY))
+        explainer.add_rest(segment, Unreached(Reason.NOT_DIRTY))
     return tally

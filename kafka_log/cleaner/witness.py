@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
+    from kafka_log.cleaner.cleaner import CleanableSegment
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         RecordFilter,
     )
     from kafka_log.cleaner.pieces import Piece
-    from kafka_log.segment import LogSegment
+    from kafka_log.log import PartitionLog
 
     Int64s = npt.NDArray[np.int64]
 
@@ -46,7 +47,10 @@ class Witness(Protocol):
         """Whether calls must come in the order of the log; else they come from several threads."""
         ...
 
-    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
+    def on_round(self, log: PartitionLog) -> None:
+        """Before the groups of a round are rewritten."""
+
+    def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
         """Before a segment is filtered."""
 
     def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
@@ -94,7 +98,11 @@ class Removals:
     def is_ordered(self) -> bool:
         return self._behind is not None and self._behind.is_ordered
 
-    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
+    def on_round(self, log: PartitionLog) -> None:
+        if self._behind is not None:
+            self._behind.on_round(log)
+
+    def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
         if self._behind is not None:
             self._behind.on_segment(segment, record_filter)
 

@@ -38,8 +38,8 @@ class Part(NamedTuple):
     """Whether its records are for the map."""
 
 
-class Rules(NamedTuple):
-    """What all parts of a round are scanned by."""
+class ScanSettings(NamedTuple):
+    """What the scans of all parts of a round share."""
 
     start_offset: int
     """The first that is dirty."""

@@ -33,7 +33,6 @@ from kafka_log.cleaner.parallel.trace import (
     Tracer,
     kinds,
     last_offsets,
-    pass_by,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
     from kafka_format.log_file import SegmentEnd
-    from kafka_log.cleaner.parallel.parts import Part, Rules
+    from kafka_log.cleaner.parallel.parts import Part, ScanSettings
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 
     Int64s = npt.NDArray[np.int64]
@@ -66,7 +65,7 @@ class Refused(NamedTuple):
 
 class ScanTask(NamedTuple):
     part: Part
-    rules: Rules
+    settings: ScanSettings
     state: bytes | None = None
     """What the transactions were before the part (pickled); None if none was aborted."""
     limit: int = LONG_MAX
@@ -110,7 +109,7 @@ def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
             path=part.path,
             start=part.start,
             end=part.end,
-            verify=task.rules.verify,
+            verify=task.settings.verify,
             piece_rows=_INT32_MAX,
         )
         scan = _Scan(
@@ -185,11 +184,11 @@ class _Scan:
             read = np.diff(edges)
             read[is_control] = 1
             read[left_out] = batches.record_count[left_out]
-            wanted = (offsets >= self._task.rules.start_offset) & ~left_out[batch_of]
+            wanted = (offsets >= self._task.settings.start_offset) & ~left_out[batch_of]
             is_put = wanted & (offsets <= self._task.limit)
             self._look_for_refused(records, (edges, read), (wanted, is_put), (offsets, batch_of))
             self._messages += int(read.sum())
-            dirty = np.flatnonzero(last_offsets(batches) >= self._task.rules.start_offset)
+            dirty = np.flatnonzero(last_offsets(batches) >= self._task.settings.start_offset)
             if len(dirty):
                 self._latest = int(last_offsets(batches)[dirty[-1]])
         self._note(hashes, relative, is_put)
@@ -204,7 +203,7 @@ class _Scan:
         last = np.maximum.accumulate(last_offsets(batches))
         for i in np.flatnonzero(kinds(batches)).tolist():
             if i:
-                pass_by(self._transactions, int(last[i - 1]))
+                self._transactions.consume_up_to(int(last[i - 1]))
             position, size = int(batches.position[i]), int(batches.size_in_bytes[i])
             raw = memoryview(self._tracer.read(position, size))
             batch = RecordBatch(BatchHeader.unpack(raw), batches.path, position, raw)
@@ -212,7 +211,7 @@ class _Scan:
                 self._transactions.on_control_batch_read(batch)
             else:
                 left_out[i] = self._transactions.on_batch_read(batch)
-        pass_by(self._transactions, int(last[-1]))
+        self._transactions.consume_up_to(int(last[-1]))
         return left_out
 
     def _hashed(
@@ -227,7 +226,7 @@ class _Scan:
             records.ints,
             edges,
             is_data.astype(np.uint8),
-            *self._task.rules.secret,
+            *self._task.settings.secret,
             hashes,
             offsets,
             batch_of,
@@ -263,7 +262,7 @@ class _Scan:
         batch = int(batch_of[row])
         latest = self._latest
         ended = last_offsets(records.batches)[:batch]
-        dirty = np.flatnonzero(ended >= self._task.rules.start_offset)
+        dirty = np.flatnonzero(ended >= self._task.settings.start_offset)
         if len(dirty):
             latest = int(ended[dirty[-1]])
         put = np.flatnonzero(is_put[:row] & (batch_of[:row] == batch))
@@ -285,13 +284,13 @@ class _Scan:
         self._relative.append(relative)
 
     def finish(self) -> tuple[Scanned, list[bytes]]:
-        part, rules = self._task.part, self._task.rules
+        part, settings = self._task.part, self._task.settings
         numbers = np.concatenate(self._numbers) if self._numbers else np.empty(0, np.int32)
         relative = np.concatenate(self._relative) if self._relative else np.empty(0, np.int32)
         last = self._last[numbers]
         is_superseded = relative + 1 < last
         superseded = part.base_offset + relative[is_superseded].astype(np.int64)
-        write_whole(superseded_path(rules.work, part.number), encode_offsets(superseded))
+        write_whole(superseded_path(settings.work, part.number), encode_offsets(superseded))
         chosen = ~is_superseded
         numbers, relative = numbers[chosen], relative[chosen]
         first = np.where(relative + 1 == last[chosen], self._first[numbers], 0).astype(np.int32)
@@ -306,7 +305,7 @@ class _Scan:
             self._refused,
             len(numbers),
         )
-        return scanned, _blocks(self._keys.hashes[numbers], relative, first, rules.ranges)
+        return scanned, _blocks(self._keys.hashes[numbers], relative, first, settings.ranges)
 
 
 def superseded_path(work: str, number: int) -> Path:

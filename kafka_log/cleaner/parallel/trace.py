@@ -9,8 +9,7 @@ a log can be read at once, and one small replay gives each the state that it beg
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.log_file import AnyBatch
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 
     Int64s = npt.NDArray[np.int64]
@@ -114,18 +112,11 @@ def _matters(producer: Int64s, is_control: Int64s) -> npt.NDArray[np.bool_]:
 def replay(transactions: CleanedTransactionMetadata, trace: Trace) -> None:
     """Have it know what it would, had it gone through the part. Raises FormatError."""
     for event in trace.events:
-        pass_by(transactions, event.before)
+        transactions.consume_up_to(event.before)
         raw = memoryview(event.raw)
         batch = RecordBatch(BatchHeader.unpack(raw), trace.path, 0, raw)
         if batch.header.is_control:
             transactions.on_control_batch_read(batch)
         else:
             transactions.on_batch_read(batch)
-    pass_by(transactions, trace.end)
-
-
-def pass_by(transactions: CleanedTransactionMetadata, last_offset: int) -> None:
-    """As a batch that is of no transaction does."""
-    if last_offset > NOTHING:
-        plain: Any = SimpleNamespace(header=SimpleNamespace(last_offset=last_offset))
-        transactions.on_batch_read(cast("AnyBatch", plain))
+    transactions.consume_up_to(trace.end)

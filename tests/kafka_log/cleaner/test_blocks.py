@@ -16,7 +16,7 @@ from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
-from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+from kafka_log.cleaner.cleaner import Cleaned
 from kafka_log.cleaner.decision import (
     BatchDecision,
     BlockDecisions,
@@ -35,6 +35,7 @@ from kafka_log.errors import LogError
 from kafka_log.file_records import FileRecords
 from kafka_log.log import PartitionLog
 from kafka_log.segment import LogSegment
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba is not here")
 
@@ -108,6 +109,9 @@ class _Told:
 
     is_ordered = True
 
+    def on_round(self, log: PartitionLog) -> None:
+        pass
+
     def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
         self.positions.clear()
 
@@ -139,7 +143,7 @@ def _cleaned(directory: Path, witness: Witness, **how: Any) -> Cleaned | str:
     )
     log.update_high_watermark(log.log_end_offset)
     try:
-        cleaned = Cleaner(CONFIG, lambda: NOW, witness=witness, **how).clean(log, None)
+        cleaned = new_cleaner(CONFIG, lambda: NOW, witness=witness, **how).clean(log, None)
     except (FormatError, LogError) as error:
         return str(error).replace(str(directory), "")
     finally:

@@ -10,7 +10,6 @@ from kafka_format.batch import encode_batch
 from kafka_format.control import ControlRecordType
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.explain import ReasonRows, explain
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.reasons import BY_CODE, KEPT, Reason
@@ -18,6 +17,7 @@ from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.log import PartitionLog
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.test_cleaner import NOW, RETENTION, Topic
 
 COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
@@ -86,7 +86,9 @@ def tell(
         log,
         checkpoint,
         told,
-        make_cleaner=lambda witness: Cleaner(log.config, lambda: now, witness=witness, **options),
+        make_cleaner=lambda witness: new_cleaner(
+            log.config, lambda: now, witness=witness, **options
+        ),
         now_ms=now,
         **asked,
     )

@@ -12,11 +12,12 @@ import pytest
 from kafka_format.batch import RecordBatch
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
-from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+from kafka_log.cleaner.cleaner import Cleaned
 from kafka_log.cleaner.explain import ReasonRows, explain
 from kafka_log.cleaner.reasons import BY_CODE, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1
 from kafka_log.disk.files import DiskFiles
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.cleaning import Case, lived_cases, planned_case
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session
@@ -97,7 +98,7 @@ def pass_of(
         session.log,
         checkpoint,
         told,
-        make_cleaner=lambda witness: Cleaner(
+        make_cleaner=lambda witness: new_cleaner(
             session.log.config,
             session.clock,
             dedupe_buffer_size=one["dedupe_buffer_size"],

@@ -4,6 +4,7 @@ import gc
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,20 @@ import pytest
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.control import ControlRecordType
 from kafka_log.cleaner import key_table, lanes
-from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.cleaner.explain import explain
-from kafka_log.cleaner.manager import (
-    BrokerSettings,
+from kafka_log.cleaner.cleaner_thread import (
     Compaction,
-    TooSmallMapError,
     compact_log,
+    new_cleaner,
     outlook,
 )
+from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.cleaner.explain import explain
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.settings import CleanerSettings, TooSmallMapError
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.test_cleaner import CONFIG, NOW, RETENTION, Topic
 
-TWO_KEYS = BrokerSettings(dedupe_buffer_size=72)
+TWO_KEYS = CleanerSettings(dedupe_buffer_size=72)
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def topic(tmp_path: Path) -> Topic:
 def compacted(topic: Topic, checkpoint: int | None = None, **options: object) -> Compaction:
     log = topic.log
     log.update_high_watermark(log.log_end_offset)
-    settings = options.pop("settings", BrokerSettings())
+    settings = options.pop("settings", CleanerSettings())
     return compact_log(log, checkpoint, settings, topic.clock, **options)
 
 
@@ -87,7 +88,7 @@ def test_a_cleaner_gives_its_memory_back_before_python_looks_for_garbage(
                 topic.log,
                 None,
                 lambda _: None,
-                make_cleaner=lambda witness: BrokerSettings().cleaner(CONFIG, topic.clock, witness),
+                make_cleaner=partial(new_cleaner, CleanerSettings(), CONFIG, topic.clock),
                 now_ms=NOW,
             )
         else:
@@ -213,7 +214,7 @@ def test_reasons_are_the_same_however_keys_are_known(tmp_path: Path, keys: Keys)
     topic = Topic(DiskFiles(tmp_path / "topic-0"))
     topic.put(("a", None), ("a", "2"), ("b", None), ("c", "1"))
     topic.roll()
-    settings = BrokerSettings(keys=keys)
+    settings = CleanerSettings(keys=keys)
     compacted(topic, settings=settings)
     topic.put(("b", None))
     topic.roll()
@@ -244,13 +245,13 @@ def test_below_the_log_start_segments_go_whatever_the_policy(topic: Topic) -> No
 @pytest.mark.parametrize(
     "settings",
     [
-        BrokerSettings(dedupe_buffer_size=47),
-        BrokerSettings(threads=0),
-        BrokerSettings(load_factor=0.0),
-        BrokerSettings(io_buffer_size=1),
+        CleanerSettings(dedupe_buffer_size=47),
+        CleanerSettings(threads=0),
+        CleanerSettings(load_factor=0.0),
+        CleanerSettings(io_buffer_size=1),
     ],
 )
-def test_a_map_without_room_is_refused(topic: Topic, settings: BrokerSettings) -> None:
+def test_a_map_without_room_is_refused(topic: Topic, settings: CleanerSettings) -> None:
     fill(topic)
     with pytest.raises(TooSmallMapError, match="expected"):
         compacted(topic, settings=settings)
@@ -261,7 +262,7 @@ def test_a_log_that_kafka_would_mark_uncleanable_says_why(topic: Topic) -> None:
     topic.put(("a", "x" * 4000))
     topic.roll()
     topic.log.update_config(replace(CONFIG, max_message_bytes=100))
-    settings = BrokerSettings(io_buffer_size=200, message_max_bytes=100)
+    settings = CleanerSettings(io_buffer_size=200, message_max_bytes=100)
     segment = topic.log.log_segments[0]
     segment.log.file.truncate(segment.size - 1)
     segment.log.size -= 1
