@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         Deletion,
         MakeCleaner,
         Outlook,
-        Round,
+        RoundReport,
     )
     from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.witness import Witness
@@ -445,7 +445,7 @@ def _finding_row(task: PartitionTask, damage: Damage) -> Row:
     }
 
 
-def _round_row(task: PartitionTask, number: int, done: Round) -> Row:
+def _round_row(task: PartitionTask, number: int, done: RoundReport) -> Row:
     stats, removed = done.stats, asdict(done.removed)
     return (
         _identity(task, "round")
@@ -473,7 +473,7 @@ def _round_row(task: PartitionTask, number: int, done: Round) -> Row:
     )
 
 
-def _kept_messages(done: Round) -> int | None:
+def _kept_messages(done: RoundReport) -> int | None:
     """Return how many of the records that were read are left after retention."""
     kept = done.stats.messages_written
     for deletion in done.deletions:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from kafka_log.cleaner.cleaner_thread import new_cleaner
-from kafka_log.cleaner.explain import explain
+from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 from kafka_log.clock import FixedClock
 from pipelines.arrow import (
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.cleaner.cleaner import Cleaned
-    from kafka_log.cleaner.explain import ReasonRows
+    from kafka_log.cleaner.cleaner import RoundResult
+    from kafka_log.cleaner.explain.rows import ReasonRows
     from pipelines.partition_tasks import PartitionTask
 
     Int64s = npt.NDArray[np.int64]
@@ -61,7 +61,7 @@ _UNKNOWN = "?"
 
 def explain_partition(
     task: PartitionTask, compact: CompactPartition, sink: Callable[[ReasonRows], None]
-) -> tuple[list[Cleaned], list[Row]]:
+) -> tuple[list[RoundResult], list[Row]]:
     """What `compact` would do to a partition, row by row: its rounds, and findings.
 
     Raises LogError, FormatError, OSError.
@@ -150,10 +150,10 @@ class _Columns:
         return unless_negative(getattr(rows, name), pa.int64())
 
     def _held(self, name: str) -> pa.Array:
-        held = self._rows.held
+        unreached = self._rows.unreached
         number = -1
-        if held is not None:
-            number = held.until_ms if name == "held_until_ms" else held.producer_id
+        if unreached is not None:
+            number = unreached.until_ms if name == "held_until_ms" else unreached.producer_id
         return constant(None if number < 0 else number, pa.int64(), len(self._rows))
 
     def _detail(self) -> pa.Array:

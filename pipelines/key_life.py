@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.cleaner.explain import ReasonRows
+    from kafka_log.cleaner.explain.rows import ReasonRows
     from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark import RDD, SparkContext
 
-    from kafka_log.cleaner.parallel.cleaner import Reduce, Runner, Shuffled
-    from kafka_log.cleaner.parallel.scan import Scanned, ScanTask
+    from kafka_log.cleaner.parallel.cleaner import Reduce, Runner, ScanShuffle
+    from kafka_log.cleaner.parallel.scan import ScanResult, ScanTask
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
@@ -120,7 +120,7 @@ class OnProcesses:
             self._on_done(size_of(tasks[answered.number]))
         return [rows[number] for number in range(len(tasks))]
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         # A round may scan more than once, with other parts of the same numbers.
         folder = tempfile.mkdtemp(prefix="blocks-", dir=tasks[0].settings.work)
         scanned = self.map(partial(_scan_to_file, folder), tasks, _bytes_of_part)
@@ -132,7 +132,7 @@ def _apply(given: tuple[Callable[[T], R], T]) -> list[R]:
     return [function(task)]
 
 
-def _scan_to_file(folder: str, task: ScanTask) -> Scanned:
+def _scan_to_file(folder: str, task: ScanTask) -> ScanResult:
     scanned, blocks = scan_part(task)
     write_slices(_blocks_path(folder, scanned.number), blocks)
     return scanned
@@ -148,7 +148,7 @@ def _bytes_of_part(task: ScanTask) -> int:
 
 class _InFiles:
     def __init__(
-        self, processes: OnProcesses, folder: str, scanned: list[Scanned], ranges: int
+        self, processes: OnProcesses, folder: str, scanned: list[ScanResult], ranges: int
     ) -> None:
         self.scanned = scanned
         self._processes = processes
@@ -198,7 +198,7 @@ class OnSpark:
             rows.append(row)
         return rows
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         spread = self._context.parallelize(list(tasks), len(tasks))
         keyed = spread.flatMap(_scan_to_rows)
         blocks = keyed.partitionBy(ranges + 1, partitionFunc=_as_it_is)
@@ -256,7 +256,7 @@ class _OnSpark:
         self._context = context
         self._blocks = blocks
         self._ranges = ranges
-        self.scanned: list[Scanned] = []
+        self.scanned: list[ScanResult] = []
         for told in self._collect(_Told(ranges), on_progress, parts):
             if isinstance(told, str):
                 raise NotParallelError(told)

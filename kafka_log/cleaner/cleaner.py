@@ -25,14 +25,14 @@ from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
 from kafka_log.appends.broken_streams import iter_until_damage
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean
-from kafka_log.cleaner.columnar import map_piece
+from kafka_log.cleaner.columns.key_table import KeyTable
+from kafka_log.cleaner.columns.lanes import Lanes, Steps
+from kafka_log.cleaner.columns.map_columns import map_piece
+from kafka_log.cleaner.columns.read_buffer import BlockReader, ReadBuffer
 from kafka_log.cleaner.decision import RecordFilter, last_records_of_active_producers
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
-from kafka_log.cleaner.key_table import KeyTable
-from kafka_log.cleaner.lanes import Lanes, Steps
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import Blocks, ReadBuffer
 from kafka_log.cleaner.rewrite import filter_to
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.cleaner.stats import CleanerStats
@@ -54,13 +54,13 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import AnyBatch
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.cleaner.block_writer import Filtered
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.columns.block_writer import FilteredBlock
+    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.columns.lanes import Lane
+    from kafka_log.cleaner.columns.read_buffer import Chunk
     from kafka_log.cleaner.decision import BlockDecisions, LastRecord
-    from kafka_log.cleaner.lanes import Lane
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.pieces import Block, Piece
-    from kafka_log.cleaner.read_buffer import Chunk
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 
-class Cleaned(NamedTuple):
+class RoundResult(NamedTuple):
     """The first offset that is still dirty, and what the round read and wrote."""
 
     next_dirty_offset: int
@@ -81,7 +81,7 @@ class Cleaned(NamedTuple):
 class RoundCleaner(Protocol):
     """What has rounds done: a Cleaner, or a ParallelCleaner."""
 
-    def do_clean(self, cleanable: LogToClean) -> Cleaned: ...
+    def do_clean(self, cleanable: LogToClean) -> RoundResult: ...
 
     def released(self) -> AbstractContextManager[Self]: ...
 
@@ -174,7 +174,7 @@ class Cleaner:
         first_dirty_offset: int | None,
         *,
         uncleanable_offset: int | None = None,
-    ) -> Cleaned:
+    ) -> RoundResult:
         """One round from a checkpoint on, however clean the log is.
 
         `uncleanable_offset` if it is not to be what Kafka's rules say.
@@ -196,7 +196,7 @@ class Cleaner:
             self.offset_map.clear()
             self._lanes.clear()
 
-    def do_clean(self, cleanable: LogToClean) -> Cleaned:
+    def do_clean(self, cleanable: LogToClean) -> RoundResult:
         log, first_dirty = cleanable.log, cleanable.first_dirty_offset
         current_time = self.clock()
         horizon = legacy_delete_horizon_ms(log, first_dirty, self.config.delete_retention_ms)
@@ -222,7 +222,7 @@ class Cleaner:
             swap_in(log, self.clean_group(this_round, group), group)
         stats.buffer_utilization = self.offset_map.utilization
         stats.end_time = self.stats_clock()
-        return Cleaned(end_offset, stats)
+        return RoundResult(end_offset, stats)
 
     # ------------------------------------------------------------------------- the offset map
 
@@ -330,11 +330,11 @@ class Cleaner:
         mapped = 0
         for piece, hashes in pieces:
             if piece.records.damage:
-                some = self._map_batches(piece.batches, start, transactions, stats)
+                count = self._map_batches(piece.batches, start, transactions, stats)
             else:
-                some = map_piece(table, piece, hashes, start, transactions, stats)
-            mapped += some
-            if some < len(piece):
+                count = map_piece(table, piece, hashes, start, transactions, stats)
+            mapped += count
+            if count < len(piece):
                 break
         return mapped
 
@@ -353,12 +353,12 @@ class Cleaner:
                 self.offset_map.latest_offset = batch.header.last_offset
         return len(batches)
 
-    def _blocks(self, segment: CleanableSegment, position: int) -> Blocks:
-        return Blocks(
+    def _blocks(self, segment: CleanableSegment, position: int) -> BlockReader:
+        return BlockReader(
             segment.log, position, self._buffer, max_message_bytes=self.config.max_message_bytes
         )
 
-    def _draw(self, blocks: Blocks, lane: Lane, number: int) -> Block | None:
+    def _draw(self, blocks: BlockReader, lane: Lane, number: int) -> Block | None:
         if blocks.are_over:
             return None
         self._check_done()
@@ -430,11 +430,8 @@ class Cleaner:
         last_records: Mapping[int, LastRecord],
     ) -> None:
         record_filter = RecordFilter(
-            this_round.latest,
-            this_round.transactions,
+            this_round,
             last_records,
-            round_end_offset=this_round.end_offset,
-            current_time=this_round.current_time,
             delete_retention_ms=self.config.delete_retention_ms,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
             rules=self.settings.rules,
@@ -497,7 +494,7 @@ class Cleaner:
                 return None
             return block, record_filter.decide_block(block), self._buffer.capacity
 
-        def write(lane: Lane, task: tuple[Block, BlockDecisions, int]) -> Filtered:
+        def write(lane: Lane, task: tuple[Block, BlockDecisions, int]) -> FilteredBlock:
             block, decisions, capacity = task
             if self.settings.verifies:
                 block.ensure_valid()
@@ -510,7 +507,7 @@ class Cleaner:
                 capacity=capacity,
             )
 
-        def append(filtered: Filtered) -> bool:
+        def append(filtered: FilteredBlock) -> bool:
             append_filtered(cleaned, filtered)
             if filtered.problem is not None:
                 raise filtered.problem
@@ -586,7 +583,7 @@ def new_offset_map(settings: CleanerSettings) -> OffsetMap | KeyTable:
     return OffsetMap(memory, load_factor=load_factor, keys=settings.keys, secret=secret)
 
 
-def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:
+def append_filtered(cleaned: LogSegment, filtered: FilteredBlock) -> None:
     """All chunks at once, where nothing is refused; else one by one, to the one that is."""
     aborted, start = filtered.aborted, 0
     before = cleaned.size

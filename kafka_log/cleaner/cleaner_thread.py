@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafka_log.cleaner.cleanable import LogToClean
-    from kafka_log.cleaner.cleaner import Cleaned, RoundCleaner
+    from kafka_log.cleaner.cleaner import RoundCleaner, RoundResult
     from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.cleaner.stats import CleanerStats, Removed
@@ -85,7 +85,7 @@ class Deletion:
 
 
 @dataclass(slots=True, kw_only=True)
-class Round:
+class RoundReport:
     outlook: Outlook
     next_dirty_offset: int
     stats: CleanerStats
@@ -105,7 +105,7 @@ class Compaction:
 
     outlook: Outlook
     """Before the first round."""
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[RoundReport] = field(default_factory=list)
     checkpoint: int | None = None
     """For cleaner-offset-checkpoint; None if there is none and nothing was cleaned."""
     deletions: list[Deletion] = field(default_factory=list)
@@ -193,18 +193,18 @@ class Turn(NamedTuple):
 
     outlook: Outlook
     """Before the round."""
-    cleaned: Cleaned | None
+    cleaned: RoundResult | None
     """None if the round was given up because a segment had to be split first."""
     problem: LogCleaningAbortedError | None = None
 
-    def result(self) -> Cleaned:
+    def result(self) -> RoundResult:
         """Return what the round did. Raises LogCleaningAbortedError if it was given up."""
         if self.cleaned is None:
             raise self.problem or LogCleaningAbortedError("the round was given up")
         return self.cleaned
 
 
-def compact_log(  # how a broker, a user and a dry run differ
+def compact_log(  # many parameters: how a broker, a user and a dry run differ
     log: PartitionLog,
     checkpoint: int | None,
     settings: CleanerSettings,
@@ -238,7 +238,7 @@ def compact_log(  # how a broker, a user and a dry run differ
                 compaction.split_segments += 1
             else:
                 compaction.rounds.append(
-                    Round(
+                    RoundReport(
                         outlook=turn.outlook,
                         next_dirty_offset=cleaned.next_dirty_offset,
                         stats=cleaned.stats,

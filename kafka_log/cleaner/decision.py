@@ -35,7 +35,7 @@ from kafka_format.columnar.kernels import (
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
 from kafka_format.record import wrap_int64
-from kafka_log.cleaner.pieces import are_special
+from kafka_log.cleaner.columns.blocks import are_special
 from kafka_log.cleaner.reasons import BY_CODE, REMOVED_FROM, Reason
 from kafka_log.cleaner.releases import KAFKA_4_3
 
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.cleaner.offset_map import LatestOffsets, OffsetMap
-    from kafka_log.cleaner.pieces import Block, Piece
+    from kafka_log.cleaner.cleaner import Round
+    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.transactions import CleanedTransactionMetadata
     from kafka_log.log import PartitionLog
 
     Int64s = npt.NDArray[np.int64]
@@ -222,7 +222,7 @@ def ends_producer(
 
 
 @kernel
-def decide_rows(
+def decide_rows(  # many parameters: kernels take arrays
     table: Any,
     longs: Any,
     ints: Any,
@@ -378,28 +378,25 @@ class RecordFilter:
 
     def __init__(
         self,
-        latest: OffsetMap | LatestOffsets,
-        transactions: CleanedTransactionMetadata,
+        this_round: Round,
         last_records: Mapping[int, LastRecord],
         *,
-        round_end_offset: int,
-        current_time: int,
         delete_retention_ms: int,
         retains_legacy_deletes: bool,
         rules: CleanerRules = KAFKA_4_3,
     ) -> None:
         """`retains_legacy_deletes`: whether the segment is young enough for its tombstones."""
-        self._latest = latest
-        self.transactions = transactions
+        self._latest = this_round.latest
+        self.transactions = this_round.transactions
         self.rules = rules
-        self.new_delete_horizon_ms = wrap_int64(current_time + delete_retention_ms)
+        self.new_delete_horizon_ms = wrap_int64(this_round.current_time + delete_retention_ms)
         """What this round sets as the delete horizon of batches that get one."""
         young = TOMBSTONE_GETS_HORIZON if rules.converts_old_magics else TOMBSTONE_OF_YOUNG_SEGMENT
         self.limits = Limits(
-            latest.latest_offset,
-            current_time,
+            this_round.latest.latest_offset,
+            this_round.current_time,
             young if retains_legacy_deletes else TOMBSTONE_OF_OLD_SEGMENT,
-            round_end_offset if rules.keeps_last_batch_of_round else _NO_OFFSET,
+            this_round.end_offset if rules.keeps_last_batch_of_round else _NO_OFFSET,
         )
         self._producers = _sorted_by_id(last_records)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class LogCleaningAbortedError(LogError):
     """A round that was given up, without `.cleaned` files; the next may succeed.
 
-    A segment had to be split first, or somebody wants the log for himself (states.py).
+    A segment had to be split first, or a caller of manager.py wants the log.
     """
 
 

@@ -197,7 +197,7 @@ class LogCleanerManager:
                 raise LogCleaningAbortedError(f"{_named(partition)}: somebody wants the log")
 
     def done_cleaning(self, partition: TopicPartition, data_dir: str, end_offset: int) -> None:
-        """Cleaned up to there; of an aborted one nothing is written."""
+        """Note that it is cleaned up to there; of an aborted one nothing is written."""
         with self._lock:
             if self._in_progress.get(partition) is LogCleaning.IN_PROGRESS:
                 self.update_checkpoints(data_dir, update=(partition, end_offset))

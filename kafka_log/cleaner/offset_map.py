@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafka_log.cleaner.pieces import Piece
+    from kafka_log.cleaner.columns.blocks import Piece
 
 BYTES_PER_ENTRY = 24
 NOT_FOUND = -1

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.witness import Witness
 
 
-class Kept(NamedTuple):
+class RetainedBatch(NamedTuple):
     """What is left of a batch."""
 
     data: Buffer
@@ -58,7 +58,7 @@ class FilterResult:
     messages_retained: int = 0
     invalid_messages_read: int = 0
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: RetainedBatch) -> None:
         self.data += kept.data
         self.max_offset = max(self.max_offset, kept.max_offset)
         self.messages_retained += kept.messages
@@ -115,13 +115,13 @@ def filter_batch(
         result.add(emptied(batch))
 
 
-def emptied(batch: AnyBatch) -> Kept:
+def emptied(batch: AnyBatch) -> RetainedBatch:
     if not isinstance(batch, RecordBatch):
         raise UncleanableError(
             f"{batch.location}: found magic {batch.magic} in a batch to be kept without records, "
             f"expected magic 2"
         )
-    return Kept(encode_empty_batch(batch.header), batch.header.last_offset, 0)
+    return RetainedBatch(encode_empty_batch(batch.header), batch.header.last_offset, 0)
 
 
 def _rewritten(
@@ -131,20 +131,22 @@ def _rewritten(
     *,
     is_whole: bool,
     rules: CleanerRules,
-) -> Kept:
+) -> RetainedBatch:
     """`new_horizon` is for a batch that has none yet."""
     largest = max(record.offset for record in retained)
     try:
         if not isinstance(batch, RecordBatch):
             if rules.converts_old_magics:
-                return Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
+                return RetainedBatch(
+                    _up_converted(batch, retained, new_horizon), largest, len(retained)
+                )
             if is_whole and _is_of_one_magic(batch):
-                return Kept(batch.raw, batch.header.last_offset, len(retained))
-            return Kept(_rebuilt_in_its_magic(batch, retained), largest, len(retained))
+                return RetainedBatch(batch.raw, batch.header.last_offset, len(retained))
+            return RetainedBatch(_rebuilt_in_its_magic(batch, retained), largest, len(retained))
         if is_whole and new_horizon is None:
-            return Kept(batch.raw, batch.header.last_offset, len(retained))
+            return RetainedBatch(batch.raw, batch.header.last_offset, len(retained))
         horizon = batch.header.delete_horizon_ms if new_horizon is None else new_horizon
-        return Kept(_rebuilt(batch, retained, horizon), largest, len(retained))
+        return RetainedBatch(_rebuilt(batch, retained, horizon), largest, len(retained))
     except FormatError:
         raise
     except ValueError as error:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from kafka_log.cleaner.columns.read_buffer import BLOCK_BYTES
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, Keys
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES
 from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.errors import LogError
 

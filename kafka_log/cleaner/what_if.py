@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from kafka_log.cleaner.cleanable import next_cleaning
-from kafka_log.cleaner.explain import NONE, Explainer, Unreached, explain
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.explain.explainer import Explainer
+from kafka_log.cleaner.explain.rows import NONE, Unreached
 from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_log.cleaner.cleaner import Cleaner
-    from kafka_log.cleaner.explain import ReasonRows
+    from kafka_log.cleaner.explain.rows import ReasonRows
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
 
@@ -133,19 +135,19 @@ def what_if(
     due = next_cleaning(log, last_clean_offset, now_ms)
     size, segments = log.size, log.segments.number_of_segments()
     tally = Tally()
-    done = explain(
+    results = explain(
         log, last_clean_offset, tally, make_cleaner=make_cleaner, now_ms=now_ms, rounds=rounds
     )
     kept, removed = tally.records_kept, tally.removed_by_reason()
     if log.delete_old_segments():
         tally = _recounted(log)
         removed[RETENTION] = kept - tally.records_kept
-    after = done[-1].next_dirty_offset if done else last_clean_offset
+    after = results[-1].next_dirty_offset if results else last_clean_offset
     following = next_cleaning(log, after, now_ms)
     return Outcome(
         due_at_ms=due.at_ms,
         due_reason=due.reason,
-        rounds=len(done),
+        rounds=len(results),
         records_before=tally.records_kept + sum(removed.values()),
         records_after=tally.records_kept,
         removed=removed,

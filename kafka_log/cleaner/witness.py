@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_log.cleaner.cleaner import CleanableSegment
+    from kafka_log.cleaner.columns.blocks import Piece
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
         PieceDecisions,
         RecordFilter,
     )
-    from kafka_log.cleaner.pieces import Piece
     from kafka_log.log import PartitionLog
 
     Int64s = npt.NDArray[np.int64]

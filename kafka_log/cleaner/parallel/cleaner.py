@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from kafka_format.errors import FormatError
 from kafka_log.cleaner.cleaner import (
-    Cleaned,
+    RoundResult,
     cleanable_from,
     legacy_delete_horizon_ms,
     swap_in,
 )
+from kafka_log.cleaner.columns.read_buffer import ReadBuffer
 from kafka_log.cleaner.decision import last_records_of_active_producers
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.parallel.capacity import MapEnd, last_key, map_end, offset_of
@@ -59,7 +60,7 @@ from kafka_log.cleaner.parallel.reduction import (
 )
 from kafka_log.cleaner.parallel.scan import (
     ROW_BYTES,
-    Scanned,
+    ScanResult,
     ScanTask,
     check_part,
     scan_part,
@@ -67,7 +68,6 @@ from kafka_log.cleaner.parallel.scan import (
     walk_part,
 )
 from kafka_log.cleaner.parallel.trace import Trace, replay
-from kafka_log.cleaner.read_buffer import ReadBuffer
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 from kafka_log.disk.files import DiskFiles
@@ -100,11 +100,11 @@ _MAPS_AHEAD = 4
 """How many times the keys that the map has room for are scanned before it is looked at."""
 
 
-class Shuffled(Protocol):
+class ScanShuffle(Protocol):
     """What scans have left: a summary of each, and the blocks of each range of hashes."""
 
     @property
-    def scanned(self) -> list[Scanned]: ...
+    def scanned(self) -> list[ScanResult]: ...
 
     def reduce(self, function: Reduce) -> list[Any]:
         """What it gives for each range, of the range's number, and blocks with their parts."""
@@ -123,7 +123,7 @@ class Runner(Protocol):
         """In the order of the tasks. NotParallelError for what a task raised."""
         ...
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled: ...
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle: ...
 
 
 class InProcess:
@@ -137,12 +137,12 @@ class InProcess:
         del size_of
         return [function(task) for task in tasks]
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         return _InMemory([scan_part(task) for task in tasks], ranges)
 
 
 class _InMemory:
-    def __init__(self, parts: list[tuple[Scanned, list[bytes]]], ranges: int) -> None:
+    def __init__(self, parts: list[tuple[ScanResult, list[bytes]]], ranges: int) -> None:
         self.scanned = [scanned for scanned, _ in parts]
         self._blocks = [
             [(scanned.number, blocks[number]) for scanned, blocks in parts]
@@ -170,11 +170,11 @@ class _Plan(NamedTuple):
         return {segment.base_offset: end for segment, end in zip(self.dirty, ends, strict=True)}
 
 
-class _Mapped(NamedTuple):
+class _MapResult(NamedTuple):
     """What is known when all keys are."""
 
     parts: list[Part]
-    scanned: list[Scanned]
+    scanned: list[ScanResult]
     cut: Cut | None
     end: MapEnd | None
     ranges: int
@@ -229,7 +229,7 @@ class ParallelCleaner:
             int.from_bytes(drawn[8:], "little", signed=True),
         )
 
-    def clean(self, log: PartitionLog, first_dirty_offset: int | None) -> Cleaned:
+    def clean(self, log: PartitionLog, first_dirty_offset: int | None) -> RoundResult:
         """Do one round from a checkpoint on, however clean the log is."""
         return self.do_clean(cleanable_from(log, first_dirty_offset, self._alone.clock()))
 
@@ -238,7 +238,7 @@ class ParallelCleaner:
         with self._alone.released():
             yield self
 
-    def do_clean(self, cleanable: LogToClean) -> Cleaned:
+    def do_clean(self, cleanable: LogToClean) -> RoundResult:
         self.why_not = None
         above = self._settings.above
         if cleanable.total_bytes <= above:
@@ -256,7 +256,7 @@ class ParallelCleaner:
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
-    def _clean_alone(self, cleanable: LogToClean) -> Cleaned:
+    def _clean_alone(self, cleanable: LogToClean) -> RoundResult:
         if self._before_alone is not None and not self._is_checked:
             self._before_alone()
         self._is_checked = True
@@ -295,19 +295,19 @@ class ParallelCleaner:
 
     # --------------------------------------------------------------------------------- the map
 
-    def _map(self, plan: _Plan) -> _Mapped:
+    def _map(self, plan: _Plan) -> _MapResult:
         """Scan as many dirty segments as the map may have room for; more, if it has."""
-        wanted = _MAPS_AHEAD * self._alone.offset_map.max_desired_size
+        offsets_ahead = _MAPS_AHEAD * self._alone.offset_map.max_desired_size
         while True:
-            count = sum(each.base_offset - plan.start < wanted for each in plan.dirty)
+            count = sum(each.base_offset - plan.start < offsets_ahead for each in plan.dirty)
             if 2 * count > len(plan.dirty):
                 count = len(plan.dirty)  # little more, and it is never scanned again
             mapped = self._map_some(plan, plan.dirty[:count])
             if mapped is not None:
                 return mapped
-            wanted *= _MAPS_AHEAD
+            offsets_ahead *= _MAPS_AHEAD
 
-    def _map_some(self, plan: _Plan, dirty: list[LogSegment]) -> _Mapped | None:
+    def _map_some(self, plan: _Plan, dirty: list[LogSegment]) -> _MapResult | None:
         """None if more must be scanned to know."""
         is_all = len(dirty) == len(plan.dirty)
         most = self._alone.offset_map.max_desired_size
@@ -342,9 +342,9 @@ class ParallelCleaner:
         bases = [part.base_offset for part in parts]
         write = partial(write_superseded, bases=bases, cut=cut, work=plan.work)
         keys = sum(shuffled.reduce(write))
-        return _Mapped(parts, scanned, cut, end, ranges, min(keys, most))
+        return _MapResult(parts, scanned, cut, end, ranges, min(keys, most))
 
-    def _check_rest(self, plan: _Plan, mapped: _Mapped) -> None:
+    def _check_rest(self, plan: _Plan, mapped: _MapResult) -> None:
         """What was not scanned, before anything is written: later rounds come to it."""
         if self._is_checked:
             return
@@ -399,19 +399,19 @@ class ParallelCleaner:
             replay(transactions, trace)
         return states
 
-    def _scan_again(self, task: ScanTask, limit: int) -> tuple[Cut, Scanned]:
+    def _scan_again(self, task: ScanTask, limit: int) -> tuple[Cut, ScanResult]:
         """The part in which the map becomes full, as if it ended there."""
         path = Path(task.settings.work) / "cut.blocks"
         work = Path(task.settings.work) / "cut"
         work.mkdir(exist_ok=True)
         settings = task.settings._replace(work=os.fspath(work))
         limited = task._replace(settings=settings, limit=limit, mark=limit)
-        again: list[Scanned] = self._runner.map(
+        again: list[ScanResult] = self._runner.map(
             partial(_scan_to_file, path=os.fspath(path)), [limited], _size_of_scan
         )
         return Cut(task.part.number, os.fspath(path)), again[0]
 
-    def _note_map(self, plan: _Plan, mapped: _Mapped, stats: CleanerStats) -> int:
+    def _note_map(self, plan: _Plan, mapped: _MapResult, stats: CleanerStats) -> int:
         """The statistics of a map that was filled; the offset up to which it covers."""
         stats.map_complete_time = self._alone.stats_clock()
         stats.buffer_utilization = mapped.keys / self._alone.offset_map.slots
@@ -447,7 +447,7 @@ class ParallelCleaner:
     def _group_tasks(
         self,
         plan: _Plan,
-        mapped: _Mapped,
+        mapped: _MapResult,
         groups: list[list[LogSegment]],
         latest_offset: int,
         horizon: int,
@@ -507,7 +507,7 @@ class ParallelCleaner:
             aborted=plan.log.collect_aborted_transactions(segment.base_offset, end),
         )
 
-    def _swap(self, cleanable: LogToClean, rewritten: _RewrittenRound, work: str) -> Cleaned:
+    def _swap(self, cleanable: LogToClean, rewritten: _RewrittenRound, work: str) -> RoundResult:
         log, stats = cleanable.log, rewritten.stats
         for group, result in zip(rewritten.groups, rewritten.results, strict=True):
             _add(stats, result.stats)
@@ -518,7 +518,7 @@ class ParallelCleaner:
             for result in rewritten.results:
                 self._on_seen(result.witness)
         stats.end_time = self._alone.stats_clock()
-        return Cleaned(rewritten.end_offset, stats)
+        return RoundResult(rewritten.end_offset, stats)
 
     def _adopted(self, log: PartitionLog, base_offset: int, work: str) -> LogSegment:
         suffix = FileState.CLEANED.value
@@ -547,7 +547,7 @@ class _RewrittenRound(NamedTuple):
     stats: CleanerStats
 
 
-def _scan_to_file(task: ScanTask, *, path: str) -> Scanned:
+def _scan_to_file(task: ScanTask, *, path: str) -> ScanResult:
     scanned, blocks = scan_part(task)
     write_slices(Path(path), blocks)
     return scanned
@@ -557,7 +557,7 @@ def _size_of_scan(task: ScanTask) -> int:
     return task.part.end - task.part.start
 
 
-def _ensure_order(scanned: Sequence[Scanned]) -> None:
+def _ensure_order(scanned: Sequence[ScanResult]) -> None:
     latest = NO_OFFSET
     for each in scanned:
         if each.rows:
@@ -566,7 +566,7 @@ def _ensure_order(scanned: Sequence[Scanned]) -> None:
             latest = each.last_offset
 
 
-def _set_paths(plan: _Plan, mapped: _Mapped, numbers: Sequence[int]) -> list[str]:
+def _set_paths(plan: _Plan, mapped: _MapResult, numbers: Sequence[int]) -> list[str]:
     """What each scan found superseded; nothing behind a full map, and of its part only before."""
     cut = LONG_MAX if mapped.cut is None else mapped.cut.part
     cut_work = os.fspath(Path(plan.work) / "cut")

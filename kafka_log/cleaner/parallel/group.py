@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.cleaner import CleanableSegment
+    from kafka_log.cleaner.columns.blocks import Piece
     from kafka_log.cleaner.decision import LastRecord
-    from kafka_log.cleaner.pieces import Piece
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.cleaner.witness import Witness
     from kafka_log.config import LogConfig
@@ -88,7 +88,7 @@ def rewrite_group(task: GroupTask) -> GroupResult:
     """Rewrite a group. Raises what the cleaner raises; then nothing is left."""
     witness = None if task.witness is None else task.witness()
     stats = CleanerStats()
-    latest = Superseded(_offsets(task), task.latest_offset)
+    latest = SupersededOffsets(_offsets(task), task.latest_offset)
     with whole_partition(group_path(task.work, task.base_offset), task.work) as attempt:
         clock = FixedClock(task.current_time)
         cleaner = Cleaner(task.config, clock, task.settings, witness=witness)
@@ -124,7 +124,7 @@ def _offsets(task: GroupTask) -> OffsetSet:
     return found
 
 
-class Superseded:
+class SupersededOffsets:
     """LatestOffsets of which only this is known: whether a record is the latest of its key."""
 
     utilization = 0.0  # the driver knows it

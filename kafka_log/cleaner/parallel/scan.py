@@ -52,7 +52,7 @@ ROW_BYTES = 24
 _INT32_MAX = 2**31 - 1
 
 
-class Refused(NamedTuple):
+class RefusedRecord(NamedTuple):
     """The first record that a map full behind `ScanTask.limit` would have refused."""
 
     messages_before: int
@@ -71,10 +71,10 @@ class ScanTask(NamedTuple):
     limit: int = LONG_MAX
     """The last offset that the map took."""
     mark: int = NO_OFFSET
-    """From which offset on `Scanned.refused` is looked for."""
+    """From which offset on `ScanResult.refused` is looked for."""
 
 
-class Scanned(NamedTuple):
+class ScanResult(NamedTuple):
     number: int
     trace: Trace
     messages: int
@@ -84,7 +84,7 @@ class Scanned(NamedTuple):
     last_offset: int
     latest: int
     """The last offset of the last batch at the first dirty offset or later, else -1."""
-    refused: Refused | None
+    refused: RefusedRecord | None
     emitted: int
     """Rows for the reduction."""
 
@@ -100,7 +100,7 @@ def walk_part(part: Part) -> Trace:
         return tracer.trace()
 
 
-def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
+def scan_part(task: ScanTask) -> tuple[ScanResult, list[bytes]]:
     """And a block of rows for each range of hashes."""
     part = task.part
     with _opened(part) as file:
@@ -165,7 +165,7 @@ class _Scan:
         self._latest = NO_OFFSET
         self._previous = NO_OFFSET
         self._first_offset = NO_OFFSET
-        self._refused: Refused | None = None
+        self._refused: RefusedRecord | None = None
 
     def add(self, records: RecordColumns) -> None:
         if records.damage:
@@ -184,9 +184,9 @@ class _Scan:
             read = np.diff(edges)
             read[is_control] = 1
             read[left_out] = batches.record_count[left_out]
-            wanted = (offsets >= self._task.settings.start_offset) & ~left_out[batch_of]
-            is_put = wanted & (offsets <= self._task.limit)
-            self._look_for_refused(records, (edges, read), (wanted, is_put), (offsets, batch_of))
+            is_dirty = (offsets >= self._task.settings.start_offset) & ~left_out[batch_of]
+            is_put = is_dirty & (offsets <= self._task.limit)
+            self._look_for_refused(records, (edges, read), (is_dirty, is_put), (offsets, batch_of))
             self._messages += int(read.sum())
             dirty = np.flatnonzero(last_offsets(batches) >= self._task.settings.start_offset)
             if len(dirty):
@@ -254,8 +254,8 @@ class _Scan:
         rows: tuple[Int64s, Int64s],
     ) -> None:
         """As the map would: in the order of the records, batches noted when they end."""
-        (edges, counts), (wanted, is_put), (offsets, batch_of) = read, chosen, rows
-        late = np.flatnonzero(wanted & (offsets > self._task.mark))
+        (edges, counts), (is_dirty, is_put), (offsets, batch_of) = read, chosen, rows
+        late = np.flatnonzero(is_dirty & (offsets > self._task.mark))
         if self._refused is not None or not len(late):
             return
         row = int(late[0])
@@ -269,7 +269,7 @@ class _Scan:
         if len(put):
             latest = int(offsets[put[-1]])
         within = int(np.searchsorted(records.offset[edges[batch] : edges[batch + 1]], offsets[row]))
-        self._refused = Refused(
+        self._refused = RefusedRecord(
             self._messages + int(counts[:batch].sum()) + within,
             latest,
             int(records.batches.position[batch]),
@@ -283,7 +283,7 @@ class _Scan:
         self._numbers.append(numbers)
         self._relative.append(relative)
 
-    def finish(self) -> tuple[Scanned, list[bytes]]:
+    def finish(self) -> tuple[ScanResult, list[bytes]]:
         part, settings = self._task.part, self._task.settings
         numbers = np.concatenate(self._numbers) if self._numbers else np.empty(0, np.int32)
         relative = np.concatenate(self._relative) if self._relative else np.empty(0, np.int32)
@@ -294,7 +294,7 @@ class _Scan:
         chosen = ~is_superseded
         numbers, relative = numbers[chosen], relative[chosen]
         first = np.where(relative + 1 == last[chosen], self._first[numbers], 0).astype(np.int32)
-        scanned = Scanned(
+        scanned = ScanResult(
             part.number,
             self._tracer.trace(),
             self._messages,
@@ -319,8 +319,8 @@ def _blocks(hashes: Int64s, relative: Int32s, first: Int32s, ranges: int) -> lis
     ends = np.cumsum(np.bincount(range_of, minlength=ranges))
     blocks, begin = [], 0
     for end in ends.tolist():
-        some = order[begin:end]
-        blocks.append(hashes[some].tobytes() + relative[some].tobytes() + first[some].tobytes())
+        rows = order[begin:end]
+        blocks.append(hashes[rows].tobytes() + relative[rows].tobytes() + first[rows].tobytes())
         begin = end
     return blocks
 
@@ -332,7 +332,7 @@ def ranges_of(hashes: Int64s, ranges: int) -> Int64s:
     return found
 
 
-class Block(NamedTuple):
+class KeyRows(NamedTuple):
     """Rows of one part and range."""
 
     hashes: Int64s
@@ -341,7 +341,7 @@ class Block(NamedTuple):
     """Of the key's records in the part the first that was put, and one more; 0 is none."""
 
     @classmethod
-    def of(cls, data: bytes) -> Block:
+    def decode(cls, data: bytes) -> KeyRows:
         rows = len(data) // ROW_BYTES
         return cls(
             np.frombuffer(data, np.int64, 2 * rows).reshape(rows, 2),

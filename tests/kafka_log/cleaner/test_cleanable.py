@@ -7,7 +7,7 @@ import pytest
 
 from kafka_log.cleaner.cleanable import Eligibility, LimitKind, cleanable_offsets, select
 from kafka_log.cleaner.cleaner_thread import outlook
-from kafka_log.cleaner.explain import explain
+from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.reasons import BY_CODE
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.cleaners import new_cleaner

@@ -10,7 +10,7 @@ from kafka_format.log_file import LogFile
 from kafka_format.record import Record, SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.cleaner.cleanable import filthiest, select
-from kafka_log.cleaner.cleaner import Cleaned
+from kafka_log.cleaner.cleaner import RoundResult
 from kafka_log.cleaner.cleaner_thread import compact_log
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.passes import UNTIL_CLEAN
@@ -66,7 +66,7 @@ class Topic:
     def roll(self) -> None:
         self.log.roll()
 
-    def clean(self, checkpoint: int | None = None, **options: int) -> Cleaned:
+    def clean(self, checkpoint: int | None = None, **options: int) -> RoundResult:
         self.log.update_high_watermark(self.log.log_end_offset)
         return new_cleaner(self.log.config, self.clock, **options).clean(self.log, checkpoint)
 

@@ -21,11 +21,11 @@ from kafka_format.columnar.native_codecs import linked, zstd_contexts
 from kafka_format.columnar.rewrite import encode_kept_records
 from kafka_format.columnar.window import Scratch, memory_of, readonly
 from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress
-from kafka_log.cleaner import write_kernels as w
+from kafka_log.cleaner.columns import write_kernels as w
+from kafka_log.cleaner.columns.read_buffer import chunk_ends
 from kafka_log.cleaner.decision import NULL_VALUES_KEPT, WITHOUT_KEY, needs_horizon
-from kafka_log.cleaner.read_buffer import chunk_ends
 from kafka_log.cleaner.reasons import REMOVED_FROM
-from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
+from kafka_log.cleaner.rewrite import FilterResult, RetainedBatch, emptied, filter_batch
 from kafka_log.file_records import iter_memory_batches
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kafka_format.columnar.records import RecordColumns, RecordScan
     from kafka_format.transaction_index import AbortedTransaction
+    from kafka_log.cleaner.columns.blocks import Block, Piece
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         RecordFilter,
     )
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.witness import Witness
 
@@ -51,7 +51,7 @@ _PACKED_HERE = (Codec.GZIP, Codec.SNAPPY)
 _MARGIN = 256 * 1024
 
 
-class Filtered(NamedTuple):
+class FilteredBlock(NamedTuple):
     """What stays of a block, chunk by chunk; good until the writer begins the next block."""
 
     block: Block
@@ -98,7 +98,7 @@ class BlockWriter:
         latest: LatestOffsets,
         *,
         capacity: int,
-    ) -> Filtered:
+    ) -> FilteredBlock:
         """Filter a block whose batches are decided on; `capacity` is that of a chunk."""
         self._begin(block, decisions, record_filter, capacity)
         problem = None
@@ -130,7 +130,7 @@ class BlockWriter:
         self._written = np.empty((w.WRITTEN_FIELDS, len(block.batches)), np.int64)
         self._make_room(block.size_in_bytes)
 
-    def _filtered(self, problem: Exception | None) -> Filtered:
+    def _filtered(self, problem: Exception | None) -> FilteredBlock:
         """Of the chunks that are complete."""
         chunks = self._chunks[1:, : int(self._state[w.CHUNK])]
         end = int(chunks[0, -1]) if chunks.shape[1] else 0
@@ -138,7 +138,7 @@ class BlockWriter:
         count = int(np.searchsorted(written[w.WRITTEN_POSITION], end, side="left"))
         data = self._out[:end].data
         aborted, state = self._aborted, self._state
-        return Filtered(self._block, data, chunks, written[:, :count], aborted, state, problem)
+        return FilteredBlock(self._block, data, chunks, written[:, :count], aborted, state, problem)
 
     def _make_room(self, size: int) -> None:
         if self._to + size + _MARGIN > len(self._out):
@@ -236,12 +236,12 @@ class BlockWriter:
     def _begin_chunk(self, batch: int) -> None:
         """Where more was written than a chunk holds, Kafka reads the next one behind that."""
         state, block = self._state, self._block
-        done = int(state[w.CHUNK])
+        complete = int(state[w.CHUNK])
         table = np.ascontiguousarray(block.batches.table[:, batch:])
         start = int(block.batches.position[batch])
         ends, _ = chunk_ends(table, table.shape[1], start, self._capacity)
         rest = _chunks(np.array([batch, *(batch + end for end in ends), len(block.batches)]))
-        self._chunks = np.concatenate([self._chunks[:, :done], rest], axis=1)
+        self._chunks = np.concatenate([self._chunks[:, :complete], rest], axis=1)
         self._kernels.end_chunks(state, self._chunks, batch, self._to)
 
     # ---------------------------------------------------------------------------- batch by batch
@@ -314,7 +314,7 @@ def rebuilt(
     reasons: Uint8s,
     *,
     new_horizon: int | None,
-) -> Kept | None:
+) -> RetainedBatch | None:
     """Build a batch of its kept rows, by columns; `new_horizon` if it gets one."""
     batch = slice(*rows)
     chosen = reasons[batch] < REMOVED_FROM
@@ -350,7 +350,7 @@ def rebuilt(
         record_count=int(chosen.sum()),
     )
     largest = int(records.offset[batch][chosen].max())
-    return Kept(assemble(new, compress(codec, payload)), largest, new.record_count)
+    return RetainedBatch(assemble(new, compress(codec, payload)), largest, new.record_count)
 
 
 def _is_writable(header: BatchHeader) -> bool:

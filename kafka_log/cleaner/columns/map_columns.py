@@ -14,8 +14,8 @@ from kafka_format.errors import FormatError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka_log.cleaner.key_table import KeyTable
-    from kafka_log.cleaner.pieces import Piece
+    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.key_table import KeyTable
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 

@@ -10,7 +10,8 @@ from kafka_format.batch import encode_batch
 from kafka_format.control import ControlRecordType
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.cleaner.explain import ReasonRows, explain
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.explain.rows import ReasonRows
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.reasons import BY_CODE, KEPT, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
@@ -21,7 +22,7 @@ from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.test_cleaner import NOW, RETENTION, Topic
 
 COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
-DOCS = Path(__file__).parents[3] / "docs" / "explain.md"
+DOCS = Path(__file__).parents[4] / "docs" / "explain.md"
 CONFIG_WITH_LAG = LogConfig(
     cleanup_policy=frozenset({"compact"}), min_compaction_lag_ms=50, segment_index_bytes=1000
 )
@@ -47,7 +48,7 @@ class Told:
                     "last_offset": int(rows.last_offset[i]),
                     "key": rows.key(i),
                     "rule": BY_CODE[int(rows.reason[i])],
-                    "held": rows.held,
+                    "unreached": rows.unreached,
                 }
             )
 
@@ -280,7 +281,7 @@ def test_an_open_transaction_holds_what_lies_behind_it_and_is_named(path: Path) 
         1: "not_cleanable_open_transaction",
         2: "not_cleanable_active_segment",
     }
-    assert told.of(1)["held"].producer_id == 7
+    assert told.of(1)["unreached"].producer_id == 7
 
 
 def test_what_is_not_replicated_is_not_cleanable(path: Path) -> None:
@@ -300,7 +301,7 @@ def test_min_compaction_lag_holds_until_the_youngest_record_is_old_enough(path: 
     topic.put(("a", "2"))
     told = tell(replicated(topic), now=NOW + 49)
     assert told.records == {0: "not_cleanable_compaction_lag", 1: "not_cleanable_active_segment"}
-    assert told.of(0)["held"].until_ms == NOW + 50
+    assert told.of(0)["unreached"].until_ms == NOW + 50
     assert tell(topic.log, now=NOW + 50).records[0] == "latest"
 
 

@@ -20,9 +20,9 @@ from kafka_format.columnar.headers import BatchColumns
 from kafka_format.columnar.window import memory_of, readonly
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
-from kafka_log.cleaner import map_kernels
+from kafka_log.cleaner.columns import map_kernels
+from kafka_log.cleaner.columns.blocks import Block
 from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.cleaner.pieces import Block
 from kafka_log.file_records import LOG_OVERHEAD, UP_TO_MAGIC
 
 if TYPE_CHECKING:
@@ -167,10 +167,10 @@ class ReadBuffer:
     def _grow_or_fail(
         self, log: FileRecords, position: int, data: bytes, max_message_bytes: int
     ) -> None:
-        wanted = max_message_bytes
+        needed = max_message_bytes
         if self.capacity >= max_message_bytes:
-            wanted = self._size_of_next_batch(log, position, data)
-        limit = max(wanted, self._max_capacity)
+            needed = self._size_of_next_batch(log, position, data)
+        limit = max(needed, self._max_capacity)
         if self.capacity >= limit:
             raise UncleanableError(
                 f"{Location(log.path, position)}: found a batch larger than the {limit} bytes that "
@@ -189,7 +189,7 @@ class ReadBuffer:
         return size
 
 
-class Blocks:
+class BlockReader:
     """A log from a position on, block by block.
 
     Where a block begins is known when the one before it was read. But a block ends less than a

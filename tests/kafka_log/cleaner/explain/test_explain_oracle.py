@@ -12,8 +12,9 @@ import pytest
 from kafka_format.batch import RecordBatch
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
-from kafka_log.cleaner.cleaner import Cleaned
-from kafka_log.cleaner.explain import ReasonRows, explain
+from kafka_log.cleaner.cleaner import RoundResult
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.explain.rows import ReasonRows
 from kafka_log.cleaner.reasons import BY_CODE, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1
 from kafka_log.disk.files import DiskFiles
@@ -93,7 +94,7 @@ def run_case(case: Case, directory: Path, theirs: Mapping[str, Any]) -> list[Tol
 
 def pass_of(
     session: Session, case: Case, one: Mapping[str, Any], checkpoint: int | None, told: Told
-) -> list[Cleaned]:
+) -> list[RoundResult]:
     return explain(
         session.log,
         checkpoint,

@@ -16,8 +16,8 @@ from threading import Condition
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_format.columnar.records import RecordScan
-from kafka_log.cleaner.block_writer import BlockWriter
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES, BlockBuffer
+from kafka_log.cleaner.columns.block_writer import BlockWriter
+from kafka_log.cleaner.columns.read_buffer import BLOCK_BYTES, BlockBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -77,7 +77,7 @@ class Lanes:
         in_order(steps, self._lanes[: max(1, cores)])
 
     def clear(self) -> None:
-        """Their memory is free; who runs again gets new."""
+        """Release the buffers; the next run allocates new ones."""
         self._lanes.clear()
 
 
@@ -122,24 +122,24 @@ class _Run(Generic[Place, Item, Result]):
         """One thing after another, until there is none, or one has failed."""
         while not self._finishing.is_over:
             number = next(self._numbers)
-            done = _Attempt()
-            done.then(self._steps.fetch, place, number)
+            attempt = _Attempt()
+            attempt.then(self._steps.fetch, place, number)
             with self._drawing.turn_of(number):
-                done.then(self._steps.draw, place, number)
-            if done.value is not None:
-                done.then(self._steps.work, place, done.value)
+                attempt.then(self._steps.draw, place, number)
+            if attempt.value is not None:
+                attempt.then(self._steps.work, place, attempt.value)
             with self._finishing.turn_of(number):
-                self._finish(done)
+                self._finish(attempt)
 
-    def _finish(self, done: _Attempt) -> None:
+    def _finish(self, attempt: _Attempt) -> None:
         if self._finishing.is_over:
             return
         goes_on = False
-        if done.value is not None:
-            done.then(self._steps.finish, done.value)
-            goes_on = bool(done.value)
-        if done.error is not None or not goes_on:
-            self.error = done.error
+        if attempt.value is not None:
+            attempt.then(self._steps.finish, attempt.value)
+            goes_on = bool(attempt.value)
+        if attempt.error is not None or not goes_on:
+            self.error = attempt.error
             self._finishing.is_over = True
 
     def end(self) -> None:

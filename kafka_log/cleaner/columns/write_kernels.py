@@ -199,7 +199,7 @@ def has_plain_headers(data: Any, at: int, end: int, count: int) -> bool:
 
 
 @kernel
-def put_record(
+def put_record(  # many parameters: kernels take arrays
     plain: Any, at: int, end: int, longs: Any, ints: Any, row: int, delta: int, out: Any, to: int
 ) -> int:
     """One record with another distance from the base timestamp; -1 if Kafka would change more.
@@ -241,7 +241,7 @@ def put_record(
 
 
 @kernel
-def put_records(
+def put_records(  # many parameters: kernels take arrays
     plain: Any,
     start: int,
     longs: Any,
@@ -302,7 +302,7 @@ def put_lz4(data: Any, size: int, out: Any, to: int) -> int:
 
 
 @kernel
-def put_header(
+def put_header(  # many parameters: kernels take arrays
     source: Any,
     at: int,
     end: int,

@@ -16,15 +16,15 @@ from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
-from kafka_log.cleaner.cleaner import Cleaned
+from kafka_log.cleaner.cleaner import RoundResult
+from kafka_log.cleaner.columns.blocks import Piece
+from kafka_log.cleaner.columns.read_buffer import BlockBuffer, BlockReader, ReadBuffer
 from kafka_log.cleaner.decision import (
     BatchDecision,
     BlockDecisions,
     PieceDecisions,
     RecordFilter,
 )
-from kafka_log.cleaner.pieces import Piece
-from kafka_log.cleaner.read_buffer import BlockBuffer, Blocks, ReadBuffer
 from kafka_log.cleaner.reasons import IS_KEPT
 from kafka_log.cleaner.witness import Removals, Witness
 from kafka_log.clock import Scheduler, system_clock
@@ -136,7 +136,7 @@ class _Told:
         self.kept += sum(bool(IS_KEPT[reason]) for reason in reasons)
 
 
-def _cleaned(directory: Path, witness: Witness, **how: Any) -> Cleaned | str:
+def _cleaned(directory: Path, witness: Witness, **how: Any) -> RoundResult | str:
     """What came of a round, or what it ended with."""
     log = PartitionLog.open(
         DiskFiles(directory), CONFIG, system_clock, Scheduler(system_clock), recovery_point=2**62
@@ -205,7 +205,7 @@ def test_a_block_ends_its_chunks_where_kafkas_buffer_ends_them(
     (name, *_) = (path.name for path in sorted((tmp_path / "orders-0").glob("*.log")))
     log = FileRecords(DiskFiles(tmp_path / "orders-0"), name, file_already_exists=True)
     target = BlockBuffer(block_bytes)
-    blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
+    blocks = BlockReader(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
     found: list[int] = []
     for number in count():
         if is_fetched:
@@ -226,7 +226,7 @@ def test_what_was_fetched_is_not_read_again(tmp_path: Path) -> None:
     read: list[int] = []
     files.watch.on_read = read.append
     target, capacity = BlockBuffer(200_000), 70_000
-    blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
+    blocks = BlockReader(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
     for number in count():
         blocks.fetch(target, number)
         if blocks.are_over:

@@ -165,7 +165,7 @@ def move_keys(table: Any, larger: Any) -> None:
 
 
 @kernel
-def put_rows(
+def put_rows(  # many parameters: kernels take arrays
     longs: Any,
     ints: Any,
     edges: Any,
