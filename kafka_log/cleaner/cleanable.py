@@ -155,7 +155,7 @@ class LogToClean:
 
     @property
     def eligibility(self) -> Eligibility:
-        """In LogCleanerManager's terms: a log that is dirty for too long need not be very dirty."""
+        """Decide as LogCleanerManager does: what is dirty for too long need not be very dirty."""
         if not self.cleanable_bytes:
             return Eligibility.NOTHING_DIRTY
         if self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio:
@@ -226,14 +226,14 @@ def filthiest(logs: Iterable[LogToClean]) -> LogToClean | None:
 
 class Due(NamedTuple):
     at_ms: int | None
-    """None if the clock alone will not bring it about."""
+    """None if time by itself does not bring it about."""
     reason: str
 
 
 def next_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Due:
     """Return when a broker would clean a log if nothing more were written, and why then or never.
 
-    Time alone changes two things: segments get older than `min.compaction.lag.ms`, so that more
+    Time changes only two things: segments get older than `min.compaction.lag.ms`, so that more
     may be cleaned, and dirty records get older than `max.compaction.lag.ms`. Nothing becomes less
     dirty. So there is a first moment, and it is one of few.
     """

@@ -185,7 +185,7 @@ class Cleaner:
 
     @contextmanager
     def released(self) -> Iterator[Self]:
-        """Give its memory back behind the last round: it may be hundreds of megabytes.
+        """Release its memory after the last round: it may be hundreds of megabytes.
 
         A witness that knows its cleaner is known by it too, and such a pair stays for as long as
         Python does not look for pairs.
@@ -384,7 +384,7 @@ class Cleaner:
             stats.map_messages_read += batch.header.record_count
             return False
         offset_map = self.offset_map
-        # The map may be full before damage is come to, and then nobody has seen it.
+        # The map may be full before damage is reached, and then it stays unseen.
         records = iter_until_damage(batch) if isinstance(batch, RecordBatch) else batch.records()
         for record in records:
             if record.key is not None and record.offset >= start:

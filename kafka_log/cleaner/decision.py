@@ -207,7 +207,7 @@ def batch_reason(is_last_of_round: bool, is_last_of_producer: bool, of_records: 
 def ends_producer(
     producers: Any, producer_id: int, last_offset: int, is_control: bool, producer_epoch: int
 ) -> bool:
-    """Return whether a batch is the last of an active producer, whose sequence it tells."""
+    """Return whether a batch is the last of an active producer, whose sequence its header keeps."""
     if producer_id <= NO_PRODUCER_ID:
         return False
     at = np.searchsorted(producers.producer_id, producer_id)

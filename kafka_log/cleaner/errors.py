@@ -19,11 +19,11 @@ class LogCleaningAbortedError(LogError):
 
 
 class UncleanableError(LogError):
-    """Kafka's cleaner dies of this log and leaves it alone until the broker starts again."""
+    """Kafka's cleaner fails on this log and does not touch it until the broker restarts."""
 
 
 class LogCleaningError(LogError):
-    """What a cleaner thread died of, and in which log: it is left alone from then on."""
+    """A cleaner thread failed on this log, and does not touch it from then on."""
 
     def __init__(self, message: str, partition: TopicPartition, log: PartitionLog) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Which partitions of a broker are being cleaned, and who may touch them meanwhile.
+"""LogCleanerManager: which partitions of a broker are being cleaned, and when others may be.
 
     none ---------- grab, deletable_logs ----------> in progress -- done --> none
       |                                                   |
@@ -80,7 +80,7 @@ class LogCleanerManager:
         logs: Mapping[TopicPartition, PartitionLog],
         take_offline: Callable[[str, Exception], object],
     ) -> None:
-        """`logs` is the broker's own, and changes. `take_offline` is told of a failed log dir."""
+        """`logs` is the broker's own and changes. `take_offline` is called for a failed log dir."""
         self._logs = logs
         self.take_offline = take_offline
         self._checkpoints = {files.directory: files for files in log_dirs}
@@ -95,12 +95,12 @@ class LogCleanerManager:
         with self._lock:
             return self._in_progress.get(partition)
 
-    # ------------------------------------------------------------------------ who gets which log
+    # ---------------------------------------------------------------------- which log is next
 
     def grab_filthiest_compacted_log(self, now_ms: int) -> tuple[TopicPartition, LogToClean] | None:
-        """The log to clean next, in progress from now on.
+        """Return the log to clean next, in progress from now on.
 
-        A checkpoint that lies outside of its log is written anew, whichever log is chosen.
+        A checkpoint that lies outside of its log is rewritten, whichever log is chosen.
         """
         with self._lock:
             last_clean = self.all_cleaner_checkpoints()
@@ -131,7 +131,7 @@ class LogCleanerManager:
         return partition not in self._in_progress and partition not in uncleanable
 
     def pause_cleaning_for_non_compacted_partitions(self) -> dict[TopicPartition, PartitionLog]:
-        """What retention may work on, until it resumes them: their policy may change meanwhile."""
+        """Return the logs for retention, paused until it resumes them: policies may change."""
         with self._lock:
             chosen = {
                 partition: log
@@ -142,7 +142,7 @@ class LogCleanerManager:
             return chosen
 
     def deletable_logs(self) -> dict[TopicPartition, PartitionLog]:
-        """What the cleaner itself deletes from: compacted logs may have segments below their start.
+        """Return the logs that the cleaner deletes from: segments may lie below their start.
 
         They are in progress until `done_deleting`.
         """
@@ -158,13 +158,13 @@ class LogCleanerManager:
     # ------------------------------------------------------------------------------------ states
 
     def abort_cleaning(self, partition: TopicPartition) -> None:
-        """Returns when nobody cleans it; then it may be cleaned again."""
+        """Return when no thread cleans it; then it may be cleaned again."""
         with self._lock:
             self.abort_and_pause_cleaning(partition)
             self.resume_cleaning([partition])
 
     def abort_and_pause_cleaning(self, partition: TopicPartition) -> None:
-        """Returns when nobody cleans it, or will before it is resumed."""
+        """Return when no thread cleans it, or will before it is resumed."""
         with self._lock:
             match self._in_progress.get(partition):
                 case None:
@@ -179,7 +179,7 @@ class LogCleanerManager:
                 self._paused.wait(0.1)
 
     def resume_cleaning(self, partitions: Iterable[TopicPartition]) -> None:
-        """Each call takes back one pause."""
+        """Undo one pause of each."""
         with self._lock:
             for partition in partitions:
                 match self._in_progress.get(partition):
@@ -191,10 +191,10 @@ class LogCleanerManager:
                         raise _illegal(partition, state, "paused to resume it")
 
     def check_cleaning_aborted(self, partition: TopicPartition) -> None:
-        """What a Cleaner asks (`check_done`)."""
+        """Raise if the log is wanted by another: a Cleaner's `check_done`."""
         with self._lock:
             if self._in_progress.get(partition) is LogCleaning.ABORTED:
-                raise LogCleaningAbortedError(f"{_named(partition)}: somebody wants the log")
+                raise LogCleaningAbortedError(f"{_named(partition)}: another caller wants the log")
 
     def done_cleaning(self, partition: TopicPartition, data_dir: str, end_offset: int) -> None:
         """Note that it is cleaned up to there; of an aborted one nothing is written."""
@@ -237,7 +237,7 @@ class LogCleanerManager:
             return frozenset(self._uncleanable.get(log_dir, ()))
 
     def uncleanable_bytes(self, log_dir: str, now_ms: int) -> int:
-        """What would be cleanable of them. (Kafka's gauge fails if one was never cleaned.)"""
+        """Return what would be cleanable. (Kafka's gauge fails if one was never cleaned.)"""
         with self._lock:
             if log_dir not in self._uncleanable:
                 return 0
@@ -251,7 +251,7 @@ class LogCleanerManager:
     # -------------------------------------------------------------------------------- checkpoints
 
     def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
-        """Of all log dirs but those that fail."""
+        """Return those of all log dirs except failed ones."""
         with self._lock:
             found: dict[TopicPartition, int] = {}
             for directory in self._checkpoints:
@@ -274,7 +274,7 @@ class LogCleanerManager:
         update: tuple[TopicPartition, int] | None = None,
         remove: TopicPartition | None = None,
     ) -> None:
-        """A row added or changed, or taken out. A log dir that failed is left alone."""
+        """Add, change or remove a row. A failed log dir is not touched."""
         with self._lock:
             if data_dir not in self._checkpoints:
                 return
@@ -291,7 +291,7 @@ class LogCleanerManager:
     def maybe_truncate_checkpoint(
         self, data_dir: str, partition: TopicPartition, offset: int
     ) -> None:
-        """A compacted log was cut: what is clean cannot reach beyond `offset`."""
+        """Note that a compacted log was truncated: what is clean ends at `offset` or before."""
         with self._lock:
             if not self._logs[partition].config.compact or data_dir not in self._checkpoints:
                 return
@@ -302,7 +302,7 @@ class LogCleanerManager:
     def alter_checkpoint_dir(
         self, partition: TopicPartition, source_dir: str, target_dir: str
     ) -> None:
-        """A log moved from one log dir to another."""
+        """Note that a log moved from one log dir to another."""
         with self._lock:
             try:
                 rows = self._read(source_dir) if source_dir in self._checkpoints else {}
@@ -316,7 +316,7 @@ class LogCleanerManager:
                 self.mark_partition_uncleanable(target_dir, partition)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
-        """Its checkpoint is neither read nor written any more."""
+        """Stop reading and writing its checkpoint."""
         with self._lock:
             self._checkpoints.pop(log_dir, None)
 
@@ -342,11 +342,11 @@ class LogCleanerManager:
 # ---------------------------------------------------------------------------------- a thread
 
 MakeCleaner = Callable[["PartitionLog", Callable[[], object]], "Cleaner"]
-"""Of the log, and of what the cleaner is to ask (`check_done`)."""
+"""Makes a cleaner for a log; the second argument is its `check_done`."""
 
 
 def do_work(manager: LogCleanerManager, make_cleaner: MakeCleaner, clock: Clock) -> bool:
-    """One turn of a cleaner thread; whether it cleaned a log: if not, it waits for a while."""
+    """Do one turn of a cleaner thread; return whether it cleaned a log."""
     try:
         is_cleaned = _clean_filthiest_log(manager, make_cleaner, clock)
     except LogCleaningError as error:
@@ -385,7 +385,7 @@ def _clean_log(
         cleaner = make_cleaner(log, lambda: manager.check_cleaning_aborted(partition))
         end_offset = cleaner.do_clean(cleanable).next_dirty_offset
     except LogCleaningAbortedError:
-        pass  # whoever wants the log waits for `done_cleaning`
+        pass  # the caller that wants the log waits for `done_cleaning`
     except OSError as error:
         manager.take_offline(parent_dir(log), error)
     finally:
@@ -394,7 +394,7 @@ def _clean_log(
 
 @contextmanager
 def _blamed(partition: TopicPartition, log: PartitionLog) -> Iterator[None]:
-    """What goes wrong inside is this log's fault."""
+    """Raise what fails inside as a LogCleaningError of this log."""
     try:
         yield
     except Exception as error:
@@ -409,7 +409,7 @@ def _cleanable_bytes(log: PartitionLog, last_clean: int | None, now_ms: int) -> 
 
 
 def parent_dir(log: PartitionLog) -> str:
-    """The log dir that it lies in."""
+    """Return the log dir of a log."""
     return os.path.dirname(log.files.directory)  # noqa: PTH120  # it need not be a path
 
 

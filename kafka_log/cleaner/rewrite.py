@@ -1,7 +1,7 @@
 """What is left of a batch, as bytes.
 
     all of it            as it was, unless it is of magic 0 or 1 or needs a delete horizon
-    some records         built anew: the same offsets and sequences, the codec at its default level
+    some records         built again: the same offsets and sequences, the codec at its default level
     none, RETAIN_EMPTY   61 bytes
     none                 nothing
 
@@ -43,7 +43,7 @@ class RetainedBatch(NamedTuple):
 
     data: Buffer
     max_offset: int
-    """Of a batch built anew its largest record's, of another its last."""
+    """Of a batch built again, that of its largest record; of another, its last."""
     messages: int
 
 

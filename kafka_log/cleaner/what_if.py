@@ -5,7 +5,7 @@ explain(log, checkpoint, tally, …)
 tally.records_kept, tally.tombstones_kept, tally.oldest_tombstone
 
 what_if(log, checkpoint, …)         all of it, of a log on files where nothing is written
-not_compacted(log)                  the same of a log that no cleaner looks at: retention alone
+not_compacted(log)                  the same for a log that no cleaner looks at: only retention
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OldestTombstone(NamedTuple):
     offset: int
     timestamp: int
     delete_horizon_ms: int | None
-    """From when on a round may take it; None if no round has come to it, or no clock alone can say
+    """When a round may remove it; None if no round has come to it, or no clock can say
     (of magic 0 and 1, before 4.0)."""
     reason: str
     """Why it is still there."""
@@ -89,7 +89,7 @@ class Outcome:
     """Of one log under one set of settings."""
 
     due_at_ms: int | None
-    """When a broker would clean the log as it lies; None if time alone does not bring it about."""
+    """When a broker would clean the log as it lies; None if time does not bring it about."""
     due_reason: str
     rounds: int
     records_before: int
@@ -127,7 +127,7 @@ def what_if(
     now_ms: int,
     rounds: int | None = None,
 ) -> Outcome:
-    """Clean a log, by default until a round leaves nothing to the next, and tell what came of it.
+    """Clean a log, by default until a round leaves nothing to the next, and return the outcome.
 
     Then retention, as a cleaner thread does it. The log's files are read again: not for those that
     forget what is written to them.

@@ -1,4 +1,4 @@
-"""What stays of a block, by kernels: copied, or built anew. Needs numba.
+"""What stays of a block, by kernels: copied, or built again. Needs numba.
 
 Decides nothing: decision.py does. What is rare is left to rewrite.py: control batches, old magics,
 damage, gzip and snappy.
@@ -234,7 +234,7 @@ class BlockWriter:
         self._make_room(size)
 
     def _begin_chunk(self, batch: int) -> None:
-        """Where more was written than a chunk holds, Kafka reads the next one behind that."""
+        """Begin a chunk after this batch, as Kafka does once more was written than one holds."""
         state, block = self._state, self._block
         complete = int(state[w.CHUNK])
         table = np.ascontiguousarray(block.batches.table[:, batch:])

@@ -51,7 +51,7 @@ class Steps(Generic[Place, Item, Result]):
     fetch: Callable[[Place, int], None]
     """Beside whatever others do, and before the thing is drawn. Where one core works: never."""
     draw: Callable[[Place, int], Item | None]
-    """In order; None behind the last."""
+    """In order; None after the last."""
     work: Callable[[Place, Item], Result]
     """Beside whatever others do."""
     finish: Callable[[Result], bool]
@@ -84,7 +84,7 @@ class Lanes:
 def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None:
     """As many threads as places, this one among them.
 
-    What fails is raised when all that come before it are finished, and nothing behind it is.
+    What fails is raised when all that come before it are finished, and nothing after it is.
     """
     if len(places) == 1:
         _one_by_one(steps, places[0])
@@ -95,7 +95,7 @@ def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None
         try:
             run.work_on(places[0])
         finally:
-            run.end()  # whatever interrupts this thread, nobody waits for it
+            run.end()  # whatever interrupts this thread, no other waits for it
             wait(others)
     if run.error is not None:
         raise run.error

@@ -144,7 +144,7 @@ def chunk_ends(
 
 
 class ReadBuffer:
-    """Grows for a batch that does not fit, and shrinks back behind the segment."""
+    """Grows for a batch that does not fit, and shrinks back after the segment."""
 
     def __init__(self, capacity: int, max_capacity: int) -> None:
         """`max_capacity` is the broker's `message.max.bytes`; a topic's own may be larger."""
@@ -194,8 +194,8 @@ class BlockReader:
 
     Where a block begins is known when the one before it was read. But a block ends less than a
     chunk before the end of the bytes it is cut from: so, of buffers that overlap by a chunk, each
-    block begins in the overlap of its own, and may be fetched before. Where a batch is larger than
-    a chunk and upsets that, one block is read in its turn, and the next ones are aimed anew.
+    block begins in its own overlap, and may be fetched before. Where a batch is larger than
+    a chunk and upsets that, one block is read in its turn, and the next ones are aimed again.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class BlockReader:
         """The bytes of that block, or none that serve."""
         position = self._window(number, target.size)
         if position < self._log.size and self._buffer.capacity <= target.size // 2:
-            with contextlib.suppress(OSError):  # who reads the block is told
+            with contextlib.suppress(OSError):  # the reader of the block gets it
                 target.fetch(self._log, position)
 
     @property

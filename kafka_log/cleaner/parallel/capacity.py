@@ -62,7 +62,7 @@ def map_end(
     again: ScanResult,
     next_starts: dict[int, int],
 ) -> MapEnd | None:
-    """The first record with a key behind the last one that had room; None if there is none.
+    """Return the first record with a key after the last one that had room; None without any.
 
     `again` is the second scan of the part with the last key. `next_starts`: by the base of a
     segment the offset where the next begins.

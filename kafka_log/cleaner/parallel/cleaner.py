@@ -1,10 +1,10 @@
 """One round done by many tasks; what they wrote is swapped in.
 
     1  the parts of the log are scanned, each by itself (if any transaction was aborted, after a
-       walk over the headers that tells each what came before)
+       walk over the headers, so that each knows what came before)
     2  keys are reduced, a range of hashes at a time: which records are superseded
     3  if Kafka's map would have been full: where, and the reduction only up to there; what lies
-       behind is looked through for damage before the first round
+       follows is looked through for damage before the first round
     4  groups of segments are rewritten, each by itself
     5  what they became is swapped in, in the order of the log
 
@@ -101,13 +101,13 @@ _MAPS_AHEAD = 4
 
 
 class ScanShuffle(Protocol):
-    """What scans have left: a summary of each, and the blocks of each range of hashes."""
+    """The results of scans: a summary of each, and the key rows of each range of hashes."""
 
     @property
     def scanned(self) -> list[ScanResult]: ...
 
     def reduce(self, function: Reduce) -> list[Any]:
-        """What it gives for each range, of the range's number, and blocks with their parts."""
+        """Call it with each range's number and key rows by part; return the results."""
         ...
 
 
@@ -120,14 +120,14 @@ class Runner(Protocol):
     def map(
         self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
     ) -> list[R]:
-        """In the order of the tasks. NotParallelError for what a task raised."""
+        """Return results in the order of the tasks. NotParallelError for what a task raised."""
         ...
 
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle: ...
 
 
 class InProcess:
-    """One after another, here."""
+    """Runs tasks one after another, in this process."""
 
     parallelism = 1
 
@@ -162,7 +162,7 @@ class _Plan(NamedTuple):
     clean: list[LogSegment]
     dirty: list[LogSegment]
     paths: dict[int, str]
-    """Of segments, by base offset."""
+    """Paths of segments, by base offset."""
     work: str
 
     def next_starts(self) -> dict[int, int]:
@@ -308,7 +308,7 @@ class ParallelCleaner:
             offsets_ahead *= _MAPS_AHEAD
 
     def _map_some(self, plan: _Plan, dirty: list[LogSegment]) -> _MapResult | None:
-        """None if more must be scanned to know."""
+        """Return the map; None if more must be scanned to know it."""
         is_all = len(dirty) == len(plan.dirty)
         most = self._alone.offset_map.max_desired_size
         parts = self._parts(plan, dirty)
@@ -345,7 +345,7 @@ class ParallelCleaner:
         return _MapResult(parts, scanned, cut, end, ranges, min(keys, most))
 
     def _check_rest(self, plan: _Plan, mapped: _MapResult) -> None:
-        """What was not scanned, before anything is written: later rounds come to it."""
+        """Check what was not scanned before anything is written: later rounds come to it."""
         if self._is_checked:
             return
         scanned = {part.base_offset for part in mapped.parts}
@@ -385,7 +385,7 @@ class ParallelCleaner:
         return parts
 
     def _states(self, plan: _Plan, parts: list[Part]) -> list[bytes | None]:
-        """What the map knows of transactions before each part; nothing, if none was aborted."""
+        """Return what is known of transactions before each part; None if none was aborted."""
         aborted = plan.log.collect_aborted_transactions(plan.start, plan.end)
         if not aborted:
             return [None] * len(parts)
@@ -400,7 +400,7 @@ class ParallelCleaner:
         return states
 
     def _scan_again(self, task: ScanTask, limit: int) -> tuple[Cut, ScanResult]:
-        """The part in which the map becomes full, as if it ended there."""
+        """Scan the part in which the map becomes full, as if it ended there."""
         path = Path(task.settings.work) / "cut.blocks"
         work = Path(task.settings.work) / "cut"
         work.mkdir(exist_ok=True)
@@ -412,7 +412,7 @@ class ParallelCleaner:
         return Cut(task.part.number, os.fspath(path)), again[0]
 
     def _note_map(self, plan: _Plan, mapped: _MapResult, stats: CleanerStats) -> int:
-        """The statistics of a map that was filled; the offset up to which it covers."""
+        """Set the statistics of the map; return the offset up to which it covers."""
         stats.map_complete_time = self._alone.stats_clock()
         stats.buffer_utilization = mapped.keys / self._alone.offset_map.slots
         dirty = [part for part in mapped.parts if part.is_dirty]
@@ -431,7 +431,7 @@ class ParallelCleaner:
         return mapped.end.latest_offset + 1
 
     def _chunks_before(self, plan: _Plan, where: Part, position: int) -> int:
-        """Bytes of the chunks of a segment that were read to their end before the map was full."""
+        """Return the bytes of a segment's chunks that were read before the map was full."""
         segment = next(each for each in plan.dirty if each.base_offset == where.base_offset)
         begin = at = segment.offset_index.lookup(plan.start).position
         settings = self._alone.settings
@@ -534,7 +534,7 @@ class ParallelCleaner:
             file_already_exists=True,
             suffix=suffix,
         )
-        cleaned.max_timestamp_so_far()  # whoever wrote it knows: it shows when it is cut later
+        cleaned.max_timestamp_so_far()  # its writer knows it: it shows when it is cut later
         return cleaned
 
 
@@ -567,7 +567,7 @@ def _ensure_order(scanned: Sequence[ScanResult]) -> None:
 
 
 def _set_paths(plan: _Plan, mapped: _MapResult, numbers: Sequence[int]) -> list[str]:
-    """What each scan found superseded; nothing behind a full map, and of its part only before."""
+    """Return the files of superseded offsets; after a full map there are none."""
     cut = LONG_MAX if mapped.cut is None else mapped.cut.part
     cut_work = os.fspath(Path(plan.work) / "cut")
     return [
@@ -580,7 +580,7 @@ def _set_paths(plan: _Plan, mapped: _MapResult, numbers: Sequence[int]) -> list[
 def _within(
     last_records: dict[int, LastRecord], sources: Sequence[SourceSegment]
 ) -> dict[int, LastRecord]:
-    """Those that a batch of the group may be the last of."""
+    """Return those that a batch of the group may be the last of."""
     start, end = sources[0].base_offset, sources[-1].next_offset
     return {
         producer_id: last
@@ -596,7 +596,7 @@ def _add(stats: CleanerStats, more: CleanerStats) -> None:
 
 
 def _path_of(files: Files, segment: LogSegment, work: str) -> str:
-    """Where tasks find a segment: on the disk as it is, or a copy of what only this log sees."""
+    """Return where tasks find a segment: on the disk, or a copy of what only this log sees."""
     if isinstance(files, DiskFiles):
         return files.path(segment.name)
     there = getattr(files, "path_on_disk", lambda _: None)(segment.name)
@@ -612,7 +612,7 @@ def _path_of(files: Files, segment: LogSegment, work: str) -> str:
 
 
 def adopt(files: Files, name: str, written: DiskFiles) -> None:
-    """A file that a task wrote into the log's directory, by its name if that can be."""
+    """Move a file that a task wrote into the log's directory, by a rename if possible."""
     modified_ms = written.modified_ms(name)
     if isinstance(files, DiskFiles):
         Path(written.path(name)).replace(files.path(name))

@@ -1,6 +1,6 @@
 """One group of segments, rewritten by a task that knows nothing of the rest of the log.
 
-It reads what is there and writes into a directory of its own, which gets its name when it is whole.
+It reads what is there and writes into its own directory, which gets its name when it is whole.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class GroupTask(NamedTuple):
     round_end_offset: int
     legacy_delete_horizon_ms: int
     transactions: bytes
-    """What they were before the group, pickled."""
+    """Their state before the group, pickled."""
     last_records: dict[int, LastRecord]
     latest_offset: int
     """Up to where the map covers."""
@@ -79,9 +79,9 @@ class GroupTask(NamedTuple):
 class GroupResult(NamedTuple):
     stats: CleanerStats
     witness: Witness | None
-    """As it is afterwards."""
+    """As it is after the group."""
     bytes_since_last_index_entry: int
-    """Of the new segment: the next append to it goes on counting."""
+    """For the new segment: the next append to it goes on counting."""
 
 
 def rewrite_group(task: GroupTask) -> GroupResult:

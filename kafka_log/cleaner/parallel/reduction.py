@@ -6,7 +6,7 @@ row, however often the key occurs.
 
     count_range        of how many keys the first put lies in each part
     first_offsets      where in one part those lie
-    write_superseded   the answer, a file a range, with a set of offsets for each part
+    write_superseded   the answer: one file per range, with a set of offsets for each part
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Cut(NamedTuple):
-    """Where the map was full: nothing behind is put, this part was scanned again up to there."""
+    """Where the map was full: nothing after it is put; this part was scanned again up to there."""
 
     part: int
     path: str
@@ -94,7 +94,7 @@ def first_offsets(_: int, blocks: RangeBlocks, *, part: int) -> Int32s:
 def write_superseded(
     number: int, blocks: RangeBlocks, *, bases: Sequence[int], cut: Cut | None, work: str
 ) -> int:
-    """How many keys there are in the range."""
+    """Write what is superseded in a range; return how many keys it has."""
     keys = _Keys()
     encoded = [b""] * len(bases)
     for part, data in _from_the_last(blocks):

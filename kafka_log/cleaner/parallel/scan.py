@@ -53,14 +53,14 @@ _INT32_MAX = 2**31 - 1
 
 
 class RefusedRecord(NamedTuple):
-    """The first record that a map full behind `ScanTask.limit` would have refused."""
+    """The first record that a map full after `ScanTask.limit` would have refused."""
 
     messages_before: int
-    """Of the part, as CleanerStats counts them."""
+    """Those of the part, as CleanerStats counts them."""
     latest_before: int
     """Up to where the map covered then; -1 if nothing of the part had come before."""
     position: int
-    """Of its batch."""
+    """That of its batch."""
 
 
 class ScanTask(NamedTuple):
@@ -90,7 +90,7 @@ class ScanResult(NamedTuple):
 
 
 def walk_part(part: Part) -> Trace:
-    """The transactions of a part alone, by the headers of its batches."""
+    """Return only the transactions of a part, by the headers of its batches."""
     with _opened(part) as file:
         walk = HeaderWalk(file, path=part.path, start=part.start, end=part.end)
         tracer = Tracer(part.path, partial(_read, file.fileno()))
@@ -101,7 +101,7 @@ def walk_part(part: Part) -> Trace:
 
 
 def scan_part(task: ScanTask) -> tuple[ScanResult, list[bytes]]:
-    """And a block of rows for each range of hashes."""
+    """Scan a part; return the result and key rows for each range of hashes."""
     part = task.part
     with _opened(part) as file:
         records = RecordScan(
@@ -122,7 +122,7 @@ def scan_part(task: ScanTask) -> tuple[ScanResult, list[bytes]]:
 
 
 def check_part(part: Part) -> None:
-    """Of what no scan comes to: NotParallelError for a batch whose checksum is wrong, or none."""
+    """Check what no scan comes to. NotParallelError for a wrong checksum."""
     with _opened(part) as file:
         scan = BatchScan(file, path=part.path, start=part.start, end=part.end)
         for batches in scan:
@@ -132,12 +132,12 @@ def check_part(part: Part) -> None:
 
 
 def _opened(part: Part) -> BinaryIO:
-    """A segment of the evidence, or what this log made of one."""
+    """Open a segment of the evidence, or what this log made of one."""
     return cast("BinaryIO", open_evidence(part.path))
 
 
 def _read(fd: int, position: int, size: int) -> bytes:
-    """Bytes of a file beside whoever reads on in it."""
+    """Read bytes of a file that another reader goes on in."""
     return os.pread(fd, size, position)
 
 
@@ -196,7 +196,7 @@ class _Scan:
     def _left_out(
         self, batches: BatchColumns, is_control: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Batches of aborted transactions."""
+        """Return which batches belong to aborted transactions."""
         left_out = np.zeros(len(batches), np.bool_)
         if self._transactions is None or not self._task.part.is_dirty:
             return left_out
@@ -253,7 +253,7 @@ class _Scan:
         chosen: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
         rows: tuple[Int64s, Int64s],
     ) -> None:
-        """As the map would: in the order of the records, batches noted when they end."""
+        """Look as the map would: record by record, batches noted when they end."""
         (edges, counts), (is_dirty, is_put), (offsets, batch_of) = read, chosen, rows
         late = np.flatnonzero(is_dirty & (offsets > self._task.mark))
         if self._refused is not None or not len(late):
@@ -326,7 +326,7 @@ def _blocks(hashes: Int64s, relative: Int32s, first: Int32s, ranges: int) -> lis
 
 
 def ranges_of(hashes: Int64s, ranges: int) -> Int64s:
-    """By the upper half of the hash; slots of a table go by the lower."""
+    """Return the range of each hash, by its upper half; slots go by the lower."""
     upper = (hashes[:, 1] >> 32) & 0xFFFF_FFFF
     found: Int64s = (upper * ranges) >> 32
     return found
@@ -338,7 +338,7 @@ class KeyRows(NamedTuple):
     hashes: Int64s
     relative: Int32s
     first: Int32s
-    """Of the key's records in the part the first that was put, and one more; 0 is none."""
+    """The first put record of the key in the part, plus one; 0 is none."""
 
     @classmethod
     def decode(cls, data: bytes) -> KeyRows:
