@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from kafka_log.cleaner.cleaner_thread import (
+        CleanerFactory,
         Compaction,
         Deletion,
-        MakeCleaner,
         Outlook,
         RoundReport,
     )
@@ -262,7 +262,7 @@ class CompactPartition:
         task: PartitionTask,
         log: PartitionLog,
         witness: Witness | None = None,
-        make_cleaner: MakeCleaner | None = None,
+        make_cleaner: CleanerFactory | None = None,
         *,
         counts_deleted: bool = True,
     ) -> Compaction:
@@ -280,7 +280,7 @@ class CompactPartition:
             counts_deleted=counts_deleted,
         )
 
-    def _make_cleaner(self, *, verifies: bool = False) -> MakeCleaner:
+    def _make_cleaner(self, *, verifies: bool = False) -> CleanerFactory:
         return partial(new_cleaner, replace(self.settings, cores=self.cores, verifies=verifies))
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:

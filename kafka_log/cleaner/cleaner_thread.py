@@ -215,7 +215,7 @@ def compact_log(  # many parameters: how a broker, a user and a dry run differ
     only_when_due: bool = False,
     witness: Witness | None = None,
     after_round: Callable[[], object] | None = None,
-    make_cleaner: MakeCleaner | None = None,
+    make_cleaner: CleanerFactory | None = None,
     counts_deleted: bool = True,
 ) -> Compaction:
     """Clean a log by as many rounds as asked for, while anything is dirty; retention after each.
@@ -259,7 +259,7 @@ def compact_log(  # many parameters: how a broker, a user and a dry run differ
     return compaction
 
 
-MakeCleaner = Callable[["LogConfig", "Clock", "Removals"], "RoundCleaner"]
+CleanerFactory = Callable[["LogConfig", "Clock", "Removals"], "RoundCleaner"]
 
 
 def new_cleaner(

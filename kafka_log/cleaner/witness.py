@@ -78,10 +78,10 @@ _counting = threading.Lock()
 
 
 class Removals:
-    """A witness that counts removed records by cause; `behind` is the witness that follows it."""
+    """A witness that counts removed records by cause; `following` is called after it."""
 
-    def __init__(self, behind: Witness | None = None) -> None:
-        self._behind = behind
+    def __init__(self, following: Witness | None = None) -> None:
+        self._next = following
         self._removed = Removed()
 
     def add(self, removed: Removed) -> None:
@@ -96,22 +96,22 @@ class Removals:
 
     @property
     def is_ordered(self) -> bool:
-        return self._behind is not None and self._behind.is_ordered
+        return self._next is not None and self._next.is_ordered
 
     def on_round(self, log: PartitionLog) -> None:
-        if self._behind is not None:
-            self._behind.on_round(log)
+        if self._next is not None:
+            self._next.on_round(log)
 
     def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
-        if self._behind is not None:
-            self._behind.on_segment(segment, record_filter)
+        if self._next is not None:
+            self._next.on_segment(segment, record_filter)
 
     def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
         is_dropped = (decisions.reasons == BATCH_DROPPED) & ~piece.by_rows
         unread = int(np.diff(piece.edges)[is_dropped].sum()) if is_dropped.any() else 0
         self._count(np.bincount(records.reasons, minlength=CODES), unread)
-        if self._behind is not None:
-            self._behind.on_piece(piece, decisions, records)
+        if self._next is not None:
+            self._next.on_piece(piece, decisions, records)
 
     def on_batch(
         self,
@@ -128,8 +128,8 @@ class Removals:
             self._count(occurrences, count if decision.is_dropped else 0)
         elif max(reasons, default=0) >= REMOVED_FROM:
             self._count(np.bincount(np.array(reasons, np.int64), minlength=CODES), 0)
-        if self._behind is not None:
-            self._behind.on_batch(batch, decision, records, reasons, latest_of)
+        if self._next is not None:
+            self._next.on_batch(batch, decision, records, reasons, latest_of)
 
     def _count(self, occurrences: Int64s, unread: int) -> None:
         removed = Removed(**removed_counts(occurrences), unread=unread)

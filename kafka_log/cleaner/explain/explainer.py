@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from kafka_log.log import PartitionLog
     from kafka_log.segment import LogSegment
 
-_HORIZON = 0x40
 _ENOUGH_ROWS = 4096
 _NAMES_SUCCESSOR = np.isin(
     np.arange(CODES), [Reason.SUPERSEDED.code, Reason.TOMBSTONE_SUPERSEDED.code]
@@ -127,9 +126,9 @@ class Explainer:
         records, batches = piece.records, piece.records.batches
         batch, reasons = records.batch, decided.reasons
         is_tombstone = records.value_length < 0
-        has_horizon = (batches.attributes & _HORIZON != 0)[batch]
+        stored = stored_horizons(batches)[batch]
         set_now = np.where(IS_KEPT[reasons], self._filter.new_delete_horizon_ms, NONE)
-        horizon = np.where(has_horizon, batches.base_timestamp[batch], set_now)
+        horizon = np.where(stored == NONE, set_now, stored)
         markers = np.full(len(batches), NONE, np.int64)
         for i in np.flatnonzero(decisions.record_reasons == Reason.ABORTED.code).tolist():
             markers[i] = self._marker_of(piece.batches[i])
