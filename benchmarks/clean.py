@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from benchmarks import installed
 from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
@@ -152,7 +153,7 @@ def ours(directory: Path, *, cores: int) -> Took:
         DiskFiles(directory), config, system_clock, scheduler, recovery_point=2**62
     )
     log.update_high_watermark(log.log_end_offset)
-    cleaner = Cleaner(log.config, lambda: NOW, cores=cores)
+    cleaner = Cleaner(log.config, lambda: NOW, CleanerSettings(cores=cores))
     clock, cpu = time.perf_counter(), time.process_time()
     cleaned = cleaner.clean(log, None)
     took = time.perf_counter() - clock, time.process_time() - cpu

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from jobs.places import Places
     from jobs.rewriting import Done, Found, Row
-    from kafka_log.cleaner.manager import BrokerSettings
-    from kafka_log.cleaner.passes import Wanted
+    from kafka_log.cleaner.passes import PassCount
+    from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.settings import Settings
     from pipelines.compaction import CompactPartition
     from pipelines.partition_tasks import PartitionTask
@@ -144,7 +144,7 @@ def _add_cleaning(parser: options.Parser) -> None:
     )
 
 
-def _passes(text: str) -> Wanted:
+def _passes(text: str) -> PassCount:
     from kafka_log.cleaner.passes import UNTIL_CLEAN, UNTIL_UNCHANGED
 
     if text == _UNTIL_CLEAN:
@@ -257,14 +257,14 @@ def _or_default(given: int | None, default: int) -> int:
     return default if given is None else given
 
 
-def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> BrokerSettings:
-    from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError
+def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> CleanerSettings:
     from kafka_log.cleaner.offset_map import Keys
     from kafka_log.cleaner.releases import RELEASES
+    from kafka_log.cleaner.settings import CleanerSettings, TooSmallMapError
 
     keys = Keys.EXACT if arguments.exact_keys else Keys.MD5 if arguments.md5_keys else Keys.HASHED
     rules = RELEASES[arguments.kafka_version]
-    chosen = replace(BrokerSettings.of(settings), keys=keys, rules=rules)
+    chosen = replace(CleanerSettings.of(settings), keys=keys, rules=rules)
     if arguments.dedupe_buffer_size is not None:
         chosen = replace(chosen, dedupe_buffer_size=arguments.dedupe_buffer_size)
     try:

@@ -182,7 +182,7 @@ def _to_delta(source: Path, target: str) -> None:
 
 
 def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
-    from kafka_log.cleaner.rules import RULES
+    from kafka_log.cleaner.reasons import Reason
 
     if arguments.format == "json":
         for row in (*done.checkpoints, *done.rows):
@@ -193,7 +193,7 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row["rules"])
-    lines = [(rule.verdict, rule.text, counts[rule.text]) for rule in RULES if counts[rule.text]]
+    lines = [(each.verdict, each.text, counts[each.text]) for each in Reason if counts[each.text]]
     for line in table(("verdict", "rule", "rows"), lines, right=("rows",)):
         print(line)
     if not arguments.quiet:

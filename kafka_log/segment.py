@@ -96,7 +96,8 @@ class LogSegment:
         self._created_ms = clock()
         self._rolling_based_timestamp: int | None = None
         self._max_timestamp_and_offset: TimestampOffset | None = None
-        self._bytes_since_last_index_entry = 0
+        self.bytes_since_last_index_entry = 0
+        """Where the next index entry is due; a segment that another process wrote is given it."""
 
     @classmethod
     def open(
@@ -193,12 +194,12 @@ class LogSegment:
         for size, last_offset, max_timestamp in iter_memory_batches(records):
             if max_timestamp > self.max_timestamp_so_far():
                 self._max_timestamp_and_offset = TimestampOffset(max_timestamp, last_offset)
-            if is_entry_due(self._bytes_since_last_index_entry, self.index_interval_bytes):
+            if is_entry_due(self.bytes_since_last_index_entry, self.index_interval_bytes):
                 self.offset_index.append(last_offset, position)
                 self.time_index.maybe_append(*self._read_max_timestamp_and_offset())
-                self._bytes_since_last_index_entry = 0
+                self.bytes_since_last_index_entry = 0
             position += size
-            self._bytes_since_last_index_entry += size
+            self.bytes_since_last_index_entry += size
 
     def append_batches(self, largest_offset: int, records: memoryview, batches: Int64s) -> bool:
         """As `append`, with the batches told (indexes.kernels) by their positions in `records`.
@@ -214,7 +215,7 @@ class LogSegment:
             self.time_index,
             interval=self.index_interval_bytes,
             compiled=can_compile(),
-            last_index_position=self.size - self._bytes_since_last_index_entry,
+            last_index_position=self.size - self.bytes_since_last_index_entry,
             max_timestamp_and_offset=self._read_max_timestamp_and_offset(),
         )
         selected = selection.select(placed)
@@ -223,7 +224,7 @@ class LogSegment:
         self.log.append(records)
         append_entries(self.offset_index, self.time_index, selected.entries)
         self._max_timestamp_and_offset = selection.max_timestamp_and_offset
-        self._bytes_since_last_index_entry = self.size - selection.last_index_position
+        self.bytes_since_last_index_entry = self.size - selection.last_index_position
         return True
 
     def append_from_file(self, source: FileRecords, start: int) -> int:
@@ -441,7 +442,7 @@ class LogSegment:
         if self.size == 0:
             self._created_ms = self._clock()
             self._rolling_based_timestamp = None
-        self._bytes_since_last_index_entry = 0
+        self.bytes_since_last_index_entry = 0
         if self.max_timestamp_so_far() >= 0:
             self._max_timestamp_and_offset = self._read_largest_timestamp()
         return truncated

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_format.errors import FormatError
 from kafka_log.checkpoints import LogBounds, after_cleaning
+from kafka_log.cleaner.cleaner_thread import compact_log, new_cleaner, outlook
 from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
-from kafka_log.cleaner.manager import BrokerSettings, compact_log, outlook
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.scratch_files import ScratchFiles
@@ -37,16 +38,18 @@ from pipelines.partition_tasks import is_full_disk
 from pipelines.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafka_log.checkpoints import CheckpointChanges
-    from kafka_log.cleaner.cleaner import Cleaner
-    from kafka_log.cleaner.manager import Compaction, Deletion, Outlook, Round
-    from kafka_log.cleaner.passes import Wanted
-    from kafka_log.cleaner.report import Removals
+    from kafka_log.cleaner.cleaner_thread import (
+        CleanerFactory,
+        Compaction,
+        Deletion,
+        Outlook,
+        RoundReport,
+    )
+    from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.witness import Witness
-    from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.disk.watched_files import Watch
     from kafka_log.loading.opened_log import OpenedLog
@@ -73,8 +76,8 @@ class NotWhatIsNeededError(LogError):
 class CompactPartition:
     """A function over tasks that can go to another process, with what is the same for all."""
 
-    settings: BrokerSettings = BrokerSettings()  # noqa: RUF009  # a frozen value
-    passes: Wanted = 1
+    settings: CleanerSettings = CleanerSettings()  # noqa: RUF009  # a frozen value
+    passes: PassCount = 1
     """How many rounds at most, or until when."""
     first_dirty_offset: int | None = None
     """In place of the checkpoint's, for every round."""
@@ -255,7 +258,7 @@ class CompactPartition:
         task: PartitionTask,
         log: PartitionLog,
         witness: Witness | None = None,
-        make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
+        make_cleaner: CleanerFactory | None = None,
         *,
         counts_deleted: bool = True,
     ) -> Compaction:
@@ -269,9 +272,12 @@ class CompactPartition:
             only_when_due=self.only_when_due,
             witness=witness,
             after_round=log.scheduler.run_all,
-            make_cleaner=make_cleaner or partial(self.settings.cleaner, cores=self.cores),
+            make_cleaner=make_cleaner or self._make_cleaner(),
             counts_deleted=counts_deleted,
         )
+
+    def _make_cleaner(self, *, verifies: bool = False) -> CleanerFactory:
+        return partial(new_cleaner, replace(self.settings, cores=self.cores, verifies=verifies))
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:
         """Of the first round."""
@@ -287,9 +293,8 @@ class CompactPartition:
         So a log is read twice, not three times. What is told of damage is the first there is, and
         what the round did not come to is looked at as well.
         """
-        make_cleaner = partial(self.settings.cleaner, cores=self.cores, verifies=True)
         try:
-            done = self.compact(task, log, make_cleaner=make_cleaner)
+            done = self.compact(task, log, make_cleaner=self._make_cleaner(verifies=True))
         except (FormatError, LogError):
             self._ensure_sound_as_it_lies(task)
             raise
@@ -372,7 +377,7 @@ def _finding_row(task: PartitionTask, damage: Damage) -> Row:
     }
 
 
-def _round_row(task: PartitionTask, number: int, done: Round) -> Row:
+def _round_row(task: PartitionTask, number: int, done: RoundReport) -> Row:
     stats, removed = done.stats, asdict(done.removed)
     return (
         _identity(task, "round")
@@ -400,7 +405,7 @@ def _round_row(task: PartitionTask, number: int, done: Round) -> Row:
     )
 
 
-def _kept_messages(done: Round) -> int | None:
+def _kept_messages(done: RoundReport) -> int | None:
     """Return how many of the records that were read are left after retention."""
     kept = done.stats.messages_written
     for deletion in done.deletions:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from kafka_log.cleaner.explain import explain
-from kafka_log.cleaner.rules import RULES
+from kafka_log.cleaner.cleaner_thread import new_cleaner
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 from kafka_log.clock import FixedClock
 from pipelines.arrow import (
     bytes_array,
@@ -39,9 +41,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.cleaner.cleaner import Cleaned
-    from kafka_log.cleaner.explain import Explained
-    from kafka_log.cleaner.rules import Rule
+    from kafka_log.cleaner.cleaner import RoundResult
+    from kafka_log.cleaner.explain.rows import ReasonRows
     from pipelines.partition_tasks import PartitionTask
 
     Int64s = npt.NDArray[np.int64]
@@ -49,8 +50,9 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 TABLE = "compaction"
-_RULES = pa.array([rule.text for rule in RULES])
-_VERDICTS = pa.array([rule.verdict for rule in RULES])
+_BY_CODE = [BY_CODE.get(code) for code in range(CODES)]
+_NAMES = pa.array([None if reason is None else reason.text for reason in _BY_CODE])
+_VERDICTS = pa.array([None if reason is None else reason.verdict for reason in _BY_CODE])
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_799_999
 """From year 1 to 9999: what a calendar can print."""
 _ROWS_PER_GROUP = 128 * 1024
@@ -58,8 +60,8 @@ _UNKNOWN = "?"
 
 
 def explain_partition(
-    task: PartitionTask, compact: CompactPartition, sink: Callable[[Explained], None]
-) -> tuple[list[Cleaned], list[Row]]:
+    task: PartitionTask, compact: CompactPartition, sink: Callable[[ReasonRows], None]
+) -> tuple[list[RoundResult], list[Row]]:
     """What `compact` would do to a partition, row by row: its rounds, and findings.
 
     Raises LogError, FormatError, OSError.
@@ -70,7 +72,7 @@ def explain_partition(
             log,
             task.cleaner_checkpoint,
             sink,
-            make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
+            make_cleaner=partial(new_cleaner, compact.settings, task.config, clock),
             now_ms=task.now_ms,
             first_dirty_offset=compact.first_dirty_offset,
             rounds=compact.passes,
@@ -100,7 +102,7 @@ def place_of(task: PartitionTask) -> Row:
 # ----------------------------------------------------------------------------------- columns
 
 
-def to_arrow(rows: Explained, names: tuple[str, ...], place: Mapping[str, Any]) -> pa.RecordBatch:
+def to_arrow(rows: ReasonRows, names: tuple[str, ...], place: Mapping[str, Any]) -> pa.RecordBatch:
     """All is copied: what the cleaner shows is good for a moment."""
     schema = arrow_schema(TABLE, names)
     columns = _Columns(rows)
@@ -115,7 +117,7 @@ def to_arrow(rows: Explained, names: tuple[str, ...], place: Mapping[str, Any]) 
 
 
 class _Columns:
-    def __init__(self, rows: Explained) -> None:
+    def __init__(self, rows: ReasonRows) -> None:
         self._rows = rows
 
     def of(self, name: str) -> pa.Array:
@@ -126,9 +128,9 @@ class _Columns:
             case "segment":
                 return constant(rows.segment, pa.int64(), len(rows))
             case "rule":
-                return _RULES.take(pa.array(rows.rule))
+                return _NAMES.take(pa.array(rows.reason))
             case "verdict":
-                return _VERDICTS.take(pa.array(rows.rule))
+                return _VERDICTS.take(pa.array(rows.reason))
             case "key":
                 return bytes_array(rows.data, rows.key_position, rows.key_length)
             case "offset":
@@ -148,32 +150,33 @@ class _Columns:
         return unless_negative(getattr(rows, name), pa.int64())
 
     def _held(self, name: str) -> pa.Array:
-        held = self._rows.held
+        unreached = self._rows.unreached
         number = -1
-        if held is not None:
-            number = held.until_ms if name == "held_until_ms" else held.producer_id
+        if unreached is not None:
+            number = unreached.until_ms if name == "held_until_ms" else unreached.producer_id
         return constant(None if number < 0 else number, pa.int64(), len(self._rows))
 
     def _detail(self) -> pa.Array:
         """Sentences rule by rule, then in the order of the rows."""
-        codes = self._rows.rule
+        codes = self._rows.reason
         present = np.unique(codes).tolist()
         places = [np.flatnonzero(codes == code) for code in present]
         sentences = [
-            self._sentence(RULES[code], which) for code, which in zip(present, places, strict=True)
+            self._sentence(BY_CODE[code], which)
+            for code, which in zip(present, places, strict=True)
         ]
         order = np.empty(len(codes), np.int64)
         order[np.concatenate(places)] = np.arange(len(codes))
         return pa.concat_arrays(sentences).take(pa.array(order))
 
-    def _sentence(self, rule: Rule, which: Int64s) -> pa.Array:
+    def _sentence(self, reason: Reason, which: Int64s) -> pa.Array:
         parts: list[Any] = []
-        for literal, field in rule.parts:
+        for literal, field in reason.parts:
             parts.append(pa.scalar(literal))
             if field is not None:
                 parts.append(self._text(field).take(pa.array(which)))
         if len(parts) == 1:
-            return constant(rule.sentence, pa.string(), len(which))
+            return constant(reason.sentence, pa.string(), len(which))
         return pc.binary_join_element_wise(
             *parts, pa.scalar(""), null_handling="replace", null_replacement=_UNKNOWN
         )
@@ -226,7 +229,7 @@ class ExplainInto:
                 attempt, arrow_schema(TABLE, names), compression="zstd"
             ) as writer:
 
-                def sink(rows: Explained) -> None:
+                def sink(rows: ReasonRows) -> None:
                     _count(rows, rules)
                     waiting.append(to_arrow(rows, names, place))
                     if sum(batch.num_rows for batch in waiting) >= _ROWS_PER_GROUP:
@@ -244,22 +247,22 @@ class ExplainInto:
             attempt.unlink(missing_ok=True)
         yield from found
         verdicts: Counter[str] = Counter()
-        for rule in RULES:
-            verdicts[rule.verdict] += rules[rule.text]
+        for reason in Reason:
+            verdicts[reason.verdict] += rules[reason.text]
         yield row | {
             "file": str(target),
             "rows": rules.total(),
             "verdicts": {name: count for name, count in verdicts.items() if count},
-            "rules": {rule.text: rules[rule.text] for rule in RULES if rules[rule.text]},
+            "rules": {each.text: rules[each.text] for each in Reason if rules[each.text]},
             "rounds": len(done),
             "note": None,
         }
 
 
-def _count(rows: Explained, rules: Counter[str]) -> None:
-    for code, count in enumerate(np.bincount(rows.rule, minlength=len(RULES)).tolist()):
+def _count(rows: ReasonRows, rules: Counter[str]) -> None:
+    for code, count in enumerate(np.bincount(rows.reason, minlength=CODES).tolist()):
         if count:
-            rules[RULES[code].text] += count
+            rules[BY_CODE[code].text] += count
 
 
 def _short_id(path: str) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.cleaner.explain import Explained
+    from kafka_log.cleaner.explain.rows import ReasonRows
     from pipelines.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
@@ -38,7 +38,7 @@ class KeyLife:
             return
         found: list[Row] = []
 
-        def sink(rows: Explained) -> None:
+        def sink(rows: ReasonRows) -> None:
             which = rows_of_key(rows, self.key)
             if len(which):
                 batch = to_arrow(rows, _NAMES, place_of(task)).take(which)
@@ -51,7 +51,7 @@ class KeyLife:
             yield {"kind": "record", **row, "kafka_version": self.compact.settings.rules.release}
 
 
-def rows_of_key(rows: Explained, key: bytes) -> npt.NDArray[np.intp]:
+def rows_of_key(rows: ReasonRows, key: bytes) -> npt.NDArray[np.intp]:
     """Byte after byte, of ever fewer rows."""
     which = np.flatnonzero(rows.key_length == len(key))
     for i, byte in enumerate(key):

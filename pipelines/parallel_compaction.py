@@ -18,11 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kafka_log.cleaner.parallel.cleaner import TASK_MEMORY, ParallelCleaner
+from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.parallel.cleaner import TASK_MEMORY, ParallelCleaner, ParallelSettings
 from kafka_log.cleaner.parallel.parts import NotParallelError
 from kafka_log.cleaner.parallel.reduction import read_slice, write_slices
 from kafka_log.cleaner.parallel.scan import scan_part
-from kafka_log.cleaner.report import Removals
+from kafka_log.cleaner.witness import Removals
 from pipelines import engine as engines
 from pipelines.engine import Failure, available_processors
 from pipelines.processes import Processes
@@ -32,10 +33,9 @@ if TYPE_CHECKING:
 
     from pyspark import RDD, SparkContext
 
-    from kafka_log.cleaner.cleaner import Cleaner
-    from kafka_log.cleaner.manager import BrokerSettings
-    from kafka_log.cleaner.parallel.cleaner import Reduce, Runner, Shuffled
-    from kafka_log.cleaner.parallel.scan import Scanned, ScanTask
+    from kafka_log.cleaner.parallel.cleaner import Reduce, Runner, ScanShuffle
+    from kafka_log.cleaner.parallel.scan import ScanResult, ScanTask
+    from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
     from pipelines.progress import OnProgress
@@ -72,29 +72,21 @@ class Parallel:
         return OnProcesses(available_processors(), on_done)
 
     def cleaner(
-        self, settings: BrokerSettings, runner: Runner, work: Path, check: Callable[[], None]
-    ) -> Callable[[LogConfig, Clock, Removals], Cleaner]:
+        self, settings: CleanerSettings, runner: Runner, work: Path, check: Callable[[], None]
+    ) -> Callable[[LogConfig, Clock, Removals], ParallelCleaner]:
         """For `compact_log`. What is scanned is checked there; `check` says what is wrong."""
+        parallel = ParallelSettings(
+            work=work, task_memory=self.task_memory, above=self.above, verifies=True
+        )
 
-        def make(config: LogConfig, clock: Clock, removals: Removals) -> Cleaner:
+        def make(config: LogConfig, clock: Clock, removals: Removals) -> ParallelCleaner:
             return ParallelCleaner(
-                config,
-                clock,
-                runner=runner,
-                work=work,
-                task_memory=self.task_memory,
-                parallel_above=self.above,
-                dedupe_buffer_size=settings.dedupe_buffer_size,
-                io_buffer_size=settings.io_buffer_size,
-                load_factor=settings.load_factor,
-                message_max_bytes=settings.message_max_bytes,
-                threads=settings.threads,
-                witness=removals,
+                Cleaner(config, clock, settings, witness=removals),
+                runner,
+                parallel,
                 witnesses=Removals,
                 on_seen=lambda each: removals.add(each.take()),
-                verify=True,
                 before_alone=check,
-                rules=settings.rules,
             )
 
         return make
@@ -128,9 +120,9 @@ class OnProcesses:
             self._on_done(size_of(tasks[answered.number]))
         return [rows[number] for number in range(len(tasks))]
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         # A round may scan more than once, with other parts of the same numbers.
-        folder = tempfile.mkdtemp(prefix="blocks-", dir=tasks[0].rules.work)
+        folder = tempfile.mkdtemp(prefix="blocks-", dir=tasks[0].settings.work)
         scanned = self.map(partial(_scan_to_file, folder), tasks, _bytes_of_part)
         return _InFiles(self, folder, scanned, ranges)
 
@@ -140,7 +132,7 @@ def _apply(given: tuple[Callable[[T], R], T]) -> list[R]:
     return [function(task)]
 
 
-def _scan_to_file(folder: str, task: ScanTask) -> Scanned:
+def _scan_to_file(folder: str, task: ScanTask) -> ScanResult:
     scanned, blocks = scan_part(task)
     write_slices(_blocks_path(folder, scanned.number), blocks)
     return scanned
@@ -156,7 +148,7 @@ def _bytes_of_part(task: ScanTask) -> int:
 
 class _InFiles:
     def __init__(
-        self, processes: OnProcesses, folder: str, scanned: list[Scanned], ranges: int
+        self, processes: OnProcesses, folder: str, scanned: list[ScanResult], ranges: int
     ) -> None:
         self.scanned = scanned
         self._processes = processes
@@ -206,7 +198,7 @@ class OnSpark:
             rows.append(row)
         return rows
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         spread = self._context.parallelize(list(tasks), len(tasks))
         keyed = spread.flatMap(_scan_to_rows)
         blocks = keyed.partitionBy(ranges + 1, partitionFunc=_as_it_is)
@@ -242,9 +234,9 @@ def _scan_to_rows(task: ScanTask) -> Iterator[tuple[int, tuple[int, bytes]]]:
     try:
         scanned, blocks = scan_part(task)
     except Exception as error:  # noqa: BLE001  # an answer: to try it again would change nothing
-        yield task.rules.ranges, (task.part.number, pickle.dumps(str(error)))
+        yield task.settings.ranges, (task.part.number, pickle.dumps(str(error)))
         return
-    yield task.rules.ranges, (scanned.number, pickle.dumps(scanned))
+    yield task.settings.ranges, (scanned.number, pickle.dumps(scanned))
     for number, block in enumerate(blocks):
         if block:
             yield number, (scanned.number, block)
@@ -264,7 +256,7 @@ class _OnSpark:
         self._context = context
         self._blocks = blocks
         self._ranges = ranges
-        self.scanned: list[Scanned] = []
+        self.scanned: list[ScanResult] = []
         for told in self._collect(_Told(ranges), on_progress, parts):
             if isinstance(told, str):
                 raise NotParallelError(told)

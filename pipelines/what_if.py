@@ -12,10 +12,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kafka_log.cleaner.manager import BrokerSettings
+from kafka_log.cleaner.cleaner_thread import new_cleaner
 from kafka_log.cleaner.passes import UNTIL_CLEAN
+from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.cleaner.what_if import not_compacted, what_if
 from kafka_log.clock import FixedClock
 from kafka_log.errors import LogError
@@ -100,7 +102,7 @@ def compare(
             now_ms=now_ms,
             includes=lambda topic, _: not topics or any(fnmatchcase(topic, g) for g in topics),
         ):
-            compact = CompactPartition(settings=BrokerSettings.of(settings), passes=UNTIL_CLEAN)
+            compact = CompactPartition(settings=CleanerSettings.of(settings), passes=UNTIL_CLEAN)
             tasks.append(ScenarioTask(scenario=name, task=task, compact=compact))
     rows: list[Row] = []
     wanted = [each for each in compared(tasks) if each.is_counted]
@@ -141,7 +143,7 @@ def judge(scenario: ScenarioTask) -> Iterator[Row]:
             outcome = what_if(
                 log,
                 compact.checkpoint_of(task),
-                make_cleaner=lambda witness: compact.settings.cleaner(task.config, clock, witness),
+                make_cleaner=partial(new_cleaner, compact.settings, task.config, clock),
                 now_ms=task.now_ms,
             )
     if scenario.scenario == AS_IT_IS:

@@ -1,20 +1,22 @@
-"""Which part of a log may be cleaned, and whether it is worth it.
+"""Which part of a log may be cleaned, what blocks the rest, and whether and when it is due.
 
     log start      first dirty            first uncleanable          active segment    log end
         |  clean       |     cleanable         |                           |              |
         +--------------+-----------------------+---------------------------+--------------+
 
 First dirty is what `cleaner-offset-checkpoint` says. First uncleanable is the base of the segment
-that holds the smallest of: the last stable offset, the active segment's base, and the base of the
-first dirty segment with a record younger than `min.compaction.lag.ms`.
+that holds the smallest of three limits: the active segment's base, the last stable offset, and the
+base of the first dirty segment with a record younger than `min.compaction.lag.ms`.
 
 Mirrors LogCleanerManager.cleanableOffsets, grabFilthiestCompactedLog and LogToClean. A log that
-was just loaded has its high watermark at its start: whoever asks moves it first.
+was just loaded has its high watermark at its start: move it first.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.segments import size_in_bytes
@@ -28,40 +30,73 @@ if TYPE_CHECKING:
 _LONG_MAX = 2**63 - 1
 
 
+# ---------------------------------------------------------------------------------- the limits
+
+
+class LimitKind(Enum):
+    """What keeps the cleaner from the offsets after a limit."""
+
+    ACTIVE_SEGMENT = "active segment"
+    OPEN_TRANSACTION = "open transaction"
+    HIGH_WATERMARK = "high watermark"
+    COMPACTION_LAG = "min.compaction.lag.ms"
+
+
+class Limit(NamedTuple):
+    """Where the cleanable part ends at the latest, and what sets that."""
+
+    offset: int
+    kind: LimitKind
+    until_ms: int | None = None
+    """When it ends; None if no clock ends it."""
+    producer_id: int | None = None
+    """Whose open transaction it is."""
+
+
+def cleanable_limit(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> Limit:
+    """Return the smallest limit.
+
+    Of equal ones it is the active segment, then the last stable offset, then the compaction lag.
+    """
+    limits = [
+        Limit(log.active_segment.base_offset, LimitKind.ACTIVE_SEGMENT),
+        _stable_limit(log),
+    ]
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        young = _first_young_segment(log, first_dirty_offset, now_ms - lag_ms)
+        if young is not None:
+            until_ms = young.largest_timestamp() + lag_ms
+            limits.append(Limit(young.base_offset, LimitKind.COMPACTION_LAG, until_ms))
+    return min(limits, key=lambda limit: limit.offset)
+
+
+def _stable_limit(log: PartitionLog) -> Limit:
+    """Return the last stable offset, and whether an open transaction or replication holds it."""
+    stable = log.last_stable_offset
+    if stable < log.high_watermark:
+        for txn in log.producer_state_manager.ongoing_txns:
+            if txn.first_offset == stable:
+                kind = LimitKind.OPEN_TRANSACTION
+                return Limit(stable, kind, producer_id=txn.producer_id)
+    return Limit(stable, LimitKind.HIGH_WATERMARK)
+
+
+def _first_young_segment(log: PartitionLog, first_dirty: int, horizon_ms: int) -> LogSegment | None:
+    """Return the first dirty one, except the active, with a record of a later time than that."""
+    for segment in log.segments.non_active_log_segments_from(first_dirty):
+        if segment.largest_timestamp() > horizon_ms:
+            return segment
+    return None
+
+
 class OffsetsToClean(NamedTuple):
     first_dirty_offset: int
     first_uncleanable_dirty_offset: int
     force_update_checkpoint: bool
-    """The checkpoint lies outside of the log: Kafka writes it anew, cleaned or not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogToClean:
-    """A log that might be cleaned; a segment with the first dirty offset inside counts twice."""
-
-    log: PartitionLog
-    first_dirty_offset: int
-    first_uncleanable_offset: int
-    need_compaction_now: bool
-    clean_bytes: int
-    cleanable_bytes: int
-
-    @property
-    def total_bytes(self) -> int:
-        return self.clean_bytes + self.cleanable_bytes
-
-    @property
-    def cleanable_ratio(self) -> float:
-        """Not a number for a log without bytes, as in Kafka."""
-        return self.cleanable_bytes / self.total_bytes if self.total_bytes else float("nan")
-
-    @property
-    def is_eligible(self) -> bool:
-        """Dirtier than `min.cleanable.dirty.ratio`, or dirty for too long."""
-        if not self.total_bytes:
-            return False
-        is_forced = self.need_compaction_now and self.cleanable_bytes > 0
-        return is_forced or self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio
+    """The checkpoint lies outside of the log: Kafka rewrites it, cleaned or not."""
+    limit: Limit
+    """What sets the first uncleanable offset."""
 
 
 def cleanable_offsets(
@@ -73,23 +108,69 @@ def cleanable_offsets(
     is_invalid = not start <= first_dirty <= log.log_end_offset
     if is_invalid:
         first_dirty = start
-    uncleanable = min(log.last_stable_offset, log.active_segment.base_offset)
-    if log.config.min_compaction_lag_ms > 0:
-        young = first_young_segment(log, first_dirty, now_ms - log.config.min_compaction_lag_ms)
-        uncleanable = uncleanable if young is None else min(uncleanable, young.base_offset)
-    return OffsetsToClean(first_dirty, max(first_dirty, uncleanable), is_invalid)
+    limit = cleanable_limit(log, first_dirty, now_ms)
+    return OffsetsToClean(first_dirty, max(first_dirty, limit.offset), is_invalid, limit)
 
 
-def first_young_segment(log: PartitionLog, first_dirty: int, horizon_ms: int) -> LogSegment | None:
-    """The first dirty one, but for the active, with a record of a later time than that."""
-    for segment in log.segments.non_active_log_segments_from(first_dirty):
-        if segment.largest_timestamp() > horizon_ms:
-            return segment
-    return None
+# ------------------------------------------------------------------------------- is it worth it
+
+
+class Eligibility(Enum):
+    """Whether a broker would clean a log now, and why."""
+
+    NOTHING_DIRTY = False, "nothing dirty"
+    NOT_DIRTY_ENOUGH = False, "not dirty enough"
+    DIRTY_RATIO = True, "above min.cleanable.dirty.ratio"
+    COMPACTION_LAG = True, "dirty for longer than max.compaction.lag.ms"
+
+    @property
+    def is_eligible(self) -> bool:
+        return self.value[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogToClean:
+    """A log that might be cleaned; a segment with the first dirty offset inside counts twice."""
+
+    log: PartitionLog
+    first_dirty_offset: int
+    first_uncleanable_offset: int
+    compaction_delay_ms: int
+    """How long ago max.compaction.lag.ms was over for what is dirty; 0 if it is not."""
+    clean_bytes: int
+    cleanable_bytes: int
+
+    @property
+    def need_compaction_now(self) -> bool:
+        return self.compaction_delay_ms > 0
+
+    @property
+    def total_bytes(self) -> int:
+        return self.clean_bytes + self.cleanable_bytes
+
+    @property
+    def cleanable_ratio(self) -> float:
+        """Not a number for a log without bytes, as in Kafka."""
+        return self.cleanable_bytes / self.total_bytes if self.total_bytes else float("nan")
+
+    @property
+    def eligibility(self) -> Eligibility:
+        """Decide as LogCleanerManager does: what is dirty for too long need not be very dirty."""
+        if not self.cleanable_bytes:
+            return Eligibility.NOTHING_DIRTY
+        if self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio:
+            return Eligibility.DIRTY_RATIO
+        if self.need_compaction_now:
+            return Eligibility.COMPACTION_LAG
+        return Eligibility.NOT_DIRTY_ENOUGH
+
+    @property
+    def is_eligible(self) -> bool:
+        return self.eligibility.is_eligible
 
 
 def max_compaction_delay(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> int:
-    """For how long some record has been dirty beyond `max.compaction.lag.ms`; 0 is not too long."""
+    """Return how long a record has been dirty beyond `max.compaction.lag.ms`; 0 is not too long."""
     earliest = min(
         (
             timestamp
@@ -107,9 +188,9 @@ def log_to_clean(
     first_dirty_offset: int,
     uncleanable_offset: int,
     *,
-    need_compaction_now: bool = False,
+    compaction_delay_ms: int = 0,
 ) -> LogToClean:
-    """With the uncleanable offset moved down to the base of its segment."""
+    """Move the uncleanable offset down to the base of its segment."""
     non_active = log.segments.non_active_log_segments_from(uncleanable_offset)
     first_uncleanable = (non_active[0] if non_active else log.active_segment).base_offset
     dirty = log.segments.values(min(first_dirty_offset, first_uncleanable), first_uncleanable)
@@ -117,25 +198,81 @@ def log_to_clean(
         log=log,
         first_dirty_offset=first_dirty_offset,
         first_uncleanable_offset=first_uncleanable,
-        need_compaction_now=need_compaction_now,
+        compaction_delay_ms=compaction_delay_ms,
         clean_bytes=size_in_bytes(log.segments.values(-1, first_dirty_offset)),
         cleanable_bytes=size_in_bytes(dirty),
     )
 
 
 def select(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> LogToClean:
-    """What Kafka's cleaner thinks of a log each time it looks for work."""
+    """Return what Kafka's cleaner makes of a log each time it looks for work."""
     offsets = cleanable_offsets(log, last_clean_offset, now_ms)
-    delay_ms = max_compaction_delay(log, offsets.first_dirty_offset, now_ms)
     return log_to_clean(
         log,
         offsets.first_dirty_offset,
         offsets.first_uncleanable_dirty_offset,
-        need_compaction_now=delay_ms > 0,
+        compaction_delay_ms=max_compaction_delay(log, offsets.first_dirty_offset, now_ms),
     )
 
 
 def filthiest(logs: Iterable[LogToClean]) -> LogToClean | None:
-    """Which is cleaned next: a forced one does not come before a dirtier one."""
+    """Return the log to clean next: a forced one does not come before a dirtier one."""
     eligible = [each for each in logs if each.is_eligible]
     return max(eligible, key=lambda each: each.cleanable_ratio, default=None)
+
+
+# --------------------------------------------------------------------------------- when it is due
+
+
+class Due(NamedTuple):
+    at_ms: int | None
+    """None if time by itself does not bring it about."""
+    reason: str
+
+
+def next_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Due:
+    """Return when a broker would clean a log if nothing more were written, and why then or never.
+
+    Time changes only two things: segments get older than `min.compaction.lag.ms`, so that more
+    may be cleaned, and dirty records get older than `max.compaction.lag.ms`. Nothing becomes less
+    dirty. So there is a first moment, and it is one of few.
+    """
+    moments = _moments(log, last_clean_offset, now_ms)
+    at = bisect_left(
+        moments, True, key=lambda moment: select(log, last_clean_offset, moment).is_eligible
+    )
+    if at == len(moments):
+        return Due(None, _why_never(select(log, last_clean_offset, moments[-1])))
+    return Due(moments[at], _why_then(select(log, last_clean_offset, moments[at])))
+
+
+def _moments(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> list[int]:
+    """Return now, and the times at which the answer may change, in order."""
+    config = log.config
+    first_dirty = cleanable_offsets(log, last_clean_offset, now_ms).first_dirty_offset
+    moments = {now_ms}
+    for segment in log.segments.non_active_log_segments_from(first_dirty):
+        if config.min_compaction_lag_ms > 0:
+            moments.add(segment.largest_timestamp() + config.min_compaction_lag_ms)
+        moments.add(segment.get_first_batch_timestamp() + max(config.max_compaction_lag_ms, 0) + 1)
+    return sorted(moment for moment in moments if now_ms <= moment <= _LONG_MAX)
+
+
+def _why_then(cleanable: LogToClean) -> str:
+    ratio = f"dirty ratio {cleanable.cleanable_ratio:.2f}"
+    if cleanable.eligibility is Eligibility.DIRTY_RATIO:
+        return f"{ratio}, above {cleanable.log.config.min_cleanable_dirty_ratio:g}"
+    return f"dirty for longer than max.compaction.lag.ms, {ratio}"
+
+
+def _why_never(cleanable: LogToClean) -> str:
+    log = cleanable.log
+    if cleanable.eligibility is not Eligibility.NOTHING_DIRTY:
+        least = log.config.min_cleanable_dirty_ratio
+        return (
+            f"dirty ratio {cleanable.cleanable_ratio:.2f}, not above {least:g} without new records,"
+            " and max.compaction.lag.ms sets no end"
+        )
+    if cleanable.first_uncleanable_offset < log.active_segment.base_offset:
+        return f"nothing is dirty up to the last stable offset {log.last_stable_offset}"
+    return "all but the active segment is clean, and that rolls with new records only"

@@ -17,29 +17,29 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
 from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
-from kafka_format.record import wrap_int64
 from kafka_log.appends.broken_streams import iter_until_damage
-from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean, select
-from kafka_log.cleaner.columnar import map_piece
+from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean
+from kafka_log.cleaner.columns.key_table import KeyTable
+from kafka_log.cleaner.columns.lanes import Lanes, Steps
+from kafka_log.cleaner.columns.map_columns import map_piece
+from kafka_log.cleaner.columns.read_buffer import BlockReader, ReadBuffer
+from kafka_log.cleaner.decision import RecordFilter, last_records_of_active_producers
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
-from kafka_log.cleaner.key_table import KeyTable
-from kafka_log.cleaner.lanes import Lanes, Steps
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES, Blocks, ReadBuffer
-from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.rewrite import filter_to
+from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
-from kafka_log.cleaner.verdict import Verdicts, last_records_of_active_producers
 from kafka_log.clock import system_clock
 from kafka_log.errors import SegmentOffsetOverflowError
+from kafka_log.segment import LogSegment
 from kafka_log.segment_files import (
     create_new_cleaned_segment,
     delete_producer_snapshots,
@@ -47,103 +47,126 @@ from kafka_log.segment_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy.typing as npt
 
     from kafka_format.log_file import AnyBatch
-    from kafka_log.cleaner.block_writer import Filtered
+    from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.cleanable import LogToClean
-    from kafka_log.cleaner.lanes import Lane
+    from kafka_log.cleaner.columns.block_writer import FilteredBlock
+    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.columns.lanes import Lane
+    from kafka_log.cleaner.columns.read_buffer import Chunk
+    from kafka_log.cleaner.decision import BlockDecisions, LastRecord
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.pieces import Block, Piece
-    from kafka_log.cleaner.read_buffer import Chunk
-    from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import Decided, LastRecord
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
     from kafka_log.config import LogConfig
+    from kafka_log.disk.files import Files
+    from kafka_log.file_records import FileRecords
     from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
 
     Int64s = npt.NDArray[np.int64]
 
-MEBIBYTE = 1024 * 1024
-DEDUPE_BUFFER_SIZE = 128 * MEBIBYTE
-IO_BUFFER_SIZE = 512 * 1024
-MAX_MESSAGE_BYTES = MEBIBYTE + 12
-LOAD_FACTOR = 0.9
 
-
-class Cleaned(NamedTuple):
+class RoundResult(NamedTuple):
     """The first offset that is still dirty, and what the round read and wrote."""
 
     next_dirty_offset: int
     stats: CleanerStats
 
 
-class Round(NamedTuple):
-    """What all groups of a round share. Who rewrites one group alone gives what came before it."""
+class RoundCleaner(Protocol):
+    """What has rounds done: a Cleaner, or a ParallelCleaner."""
 
-    log: PartitionLog
+    def do_clean(self, cleanable: LogToClean) -> RoundResult: ...
+
+    def released(self) -> AbstractContextManager[Self]: ...
+
+
+class CleanableSegment(Protocol):
+    """What a round needs of a segment that it rewrites."""
+
+    @property
+    def base_offset(self) -> int: ...
+
+    @property
+    def last_modified(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def log(self) -> FileRecords: ...
+
+    def read_next_offset(self) -> int: ...
+
+
+class CleanableLog(Protocol):
+    """What the rewriting of groups needs of a log."""
+
+    @property
+    def files(self) -> Files:
+        """Where cleaned segments are written."""
+        ...
+
+    def collect_aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]: ...
+
+    def last_records(self) -> Mapping[int, LastRecord]:
+        """Return the last record of each active producer, by producer id."""
+        ...
+
+    def split(self, segment: CleanableSegment) -> None:
+        """Split a segment whose offsets do not fit into one; another round cleans the parts."""
+        ...
+
+
+class Round(NamedTuple):
+    """What all groups of a round share; a task that rewrites one group gets what came before."""
+
+    log: CleanableLog
     current_time: int
-    upper_bound_offset: int
+    end_offset: int
+    """The first uncleanable offset."""
     legacy_delete_horizon_ms: int
+    """Tombstones of magic 0 and 1 go in segments that were last modified then, or before."""
     transactions: CleanedTransactionMetadata
     stats: CleanerStats
     latest: OffsetMap | LatestOffsets
 
 
 class Cleaner:
-    """One cleaner thread of a broker, with the broker's settings for cleaning."""
+    """One cleaner thread of a broker."""
 
     def __init__(
         self,
         config: LogConfig,
         clock: Clock,
+        settings: CleanerSettings = CleanerSettings(),  # noqa: B008  # a frozen value
         *,
-        dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE,
-        io_buffer_size: int = IO_BUFFER_SIZE,
-        load_factor: float = LOAD_FACTOR,
-        message_max_bytes: int = MAX_MESSAGE_BYTES,
-        threads: int = 1,
-        keys: Keys = Keys.HASHED,
-        secret: bytes | None = None,
-        columnar: bool | None = None,
-        cores: int = 1,
-        block_bytes: int = BLOCK_BYTES,
         stats_clock: Clock = system_clock,
         witness: Witness | None = None,
-        verifies: bool = False,
         check_done: Callable[[], object] = lambda: None,
-        rules: CleanerRules = KAFKA_4_3,
     ) -> None:
-        """`config` is the topic's; sizes are the broker's (`log.cleaner.*`), shared by `threads`.
+        """`config` is the topic's, `settings` are the broker's.
 
-        `columnar`: by compiled kernels, which is the default where they can be had and keys are
-        hashed; then `cores` may work on a log at once, each on `block_bytes`. `stats_clock` tells
-        how long a round takes, `clock` what time it is in the log. `witness` is told what is
-        decided; for one that wants to be told in order, one core works. `verifies`: a checksum that
-        is wrong in what is filtered ends the round, which Kafka's does not look at. `check_done` is
-        asked before each segment and each block: what it raises ends the round. `rules` are a
-        release's.
+        `clock` says what time it is in the log, `stats_clock` how long a round takes. `witness`
+        sees what is decided; for one that needs the order of the log, one core works. `check_done`
+        is called before each segment and each block: what it raises ends the round.
         """
         self.config = config
-        memory = dedupe_buffer_size // threads
-        self.offset_map: OffsetMap | KeyTable
-        if keys is Keys.HASHED and (can_compile() if columnar is None else columnar):
-            self.offset_map = KeyTable(memory, load_factor=load_factor, secret=secret)
-        else:
-            self.offset_map = OffsetMap(memory, load_factor=load_factor, keys=keys, secret=secret)
-        self._clock = clock
-        self._stats_clock = stats_clock
+        self.settings = settings
+        self.clock = clock
+        self.stats_clock = stats_clock
+        self.offset_map = new_offset_map(settings)
         self._witness = witness
-        self._verifies = verifies
         self._check_done = check_done
-        self.rules = rules
-        self._buffer = ReadBuffer(io_buffer_size // threads // 2, message_max_bytes)
+        self._buffer = ReadBuffer(settings.read_buffer_size, settings.message_max_bytes)
         is_ordered = witness is not None and witness.is_ordered
-        self._lanes = Lanes(1 if is_ordered else cores, witness, block_bytes=block_bytes)
+        cores = 1 if is_ordered else settings.cores
+        self._lanes = Lanes(cores, witness, block_bytes=settings.block_bytes)
 
     def clean(
         self,
@@ -151,26 +174,18 @@ class Cleaner:
         first_dirty_offset: int | None,
         *,
         uncleanable_offset: int | None = None,
-    ) -> Cleaned:
+    ) -> RoundResult:
         """One round from a checkpoint on, however clean the log is.
 
         `uncleanable_offset` if it is not to be what Kafka's rules say.
         """
-        offsets = cleanable_offsets(log, first_dirty_offset, self._clock())
-        if uncleanable_offset is None:
-            uncleanable_offset = offsets.first_uncleanable_dirty_offset
-        return self.do_clean(log_to_clean(log, offsets.first_dirty_offset, uncleanable_offset))
-
-    def iter_rounds(self, log: PartitionLog, last_clean_offset: int | None) -> Iterator[Cleaned]:
-        """Round after round for as long as the log is dirty enough, as a broker would."""
-        while (chosen := select(log, last_clean_offset, self._clock())).is_eligible:
-            cleaned = self.do_clean(chosen)
-            yield cleaned
-            last_clean_offset = cleaned.next_dirty_offset
+        return self.do_clean(
+            cleanable_from(log, first_dirty_offset, self.clock(), uncleanable_offset)
+        )
 
     @contextmanager
     def released(self) -> Iterator[Self]:
-        """Give its memory back behind the last round: it may be hundreds of megabytes.
+        """Release its memory after the last round: it may be hundreds of megabytes.
 
         A witness that knows its cleaner is known by it too, and such a pair stays for as long as
         Python does not look for pairs.
@@ -181,20 +196,22 @@ class Cleaner:
             self.offset_map.clear()
             self._lanes.clear()
 
-    def do_clean(self, cleanable: LogToClean) -> Cleaned:
+    def do_clean(self, cleanable: LogToClean) -> RoundResult:
         log, first_dirty = cleanable.log, cleanable.first_dirty_offset
-        current_time = self._clock()
-        clean = log.segments.values(0, first_dirty)
-        horizon = clean[-1].last_modified - self.config.delete_retention_ms if clean else 0
-        stats = CleanerStats(start_time=self._stats_clock())
+        current_time = self.clock()
+        horizon = legacy_delete_horizon_ms(log, first_dirty, self.config.delete_retention_ms)
+        stats = CleanerStats(start_time=self.stats_clock())
         upper_bound = cleanable.first_uncleanable_offset
         self.build_offset_map(log, first_dirty, upper_bound, stats)
         end_offset = self.offset_map.latest_offset + 1
-        stats.map_complete_time = self._stats_clock()
+        stats.map_complete_time = self.stats_clock()
         transactions = CleanedTransactionMetadata()
+        source = _PartitionLog(log, self.config, self.clock)
         this_round = Round(
-            log, current_time, upper_bound, horizon, transactions, stats, self.offset_map
+            source, current_time, upper_bound, horizon, transactions, stats, self.offset_map
         )
+        if self._witness is not None:
+            self._witness.on_round(log)
         groups = group_segments_by_size(
             log.segments.values(0, end_offset),
             max_size=self.config.segment_bytes,
@@ -204,8 +221,8 @@ class Cleaner:
         for group in groups:
             swap_in(log, self.clean_group(this_round, group), group)
         stats.buffer_utilization = self.offset_map.utilization
-        stats.end_time = self._stats_clock()
-        return Cleaned(end_offset, stats)
+        stats.end_time = self.stats_clock()
+        return RoundResult(end_offset, stats)
 
     # ------------------------------------------------------------------------- the offset map
 
@@ -313,11 +330,11 @@ class Cleaner:
         mapped = 0
         for piece, hashes in pieces:
             if piece.records.damage:
-                some = self._map_batches(piece.batches, start, transactions, stats)
+                count = self._map_batches(piece.batches, start, transactions, stats)
             else:
-                some = map_piece(table, piece, hashes, start, transactions, stats)
-            mapped += some
-            if some < len(piece):
+                count = map_piece(table, piece, hashes, start, transactions, stats)
+            mapped += count
+            if count < len(piece):
                 break
         return mapped
 
@@ -336,18 +353,18 @@ class Cleaner:
                 self.offset_map.latest_offset = batch.header.last_offset
         return len(batches)
 
-    def _blocks(self, segment: LogSegment, position: int) -> Blocks:
-        return Blocks(
+    def _blocks(self, segment: CleanableSegment, position: int) -> BlockReader:
+        return BlockReader(
             segment.log, position, self._buffer, max_message_bytes=self.config.max_message_bytes
         )
 
-    def _draw(self, blocks: Blocks, lane: Lane, number: int) -> Block | None:
+    def _draw(self, blocks: BlockReader, lane: Lane, number: int) -> Block | None:
         if blocks.are_over:
             return None
         self._check_done()
         return blocks.read(lane.buffer, number)
 
-    def _read(self, segment: LogSegment, position: int) -> Chunk:
+    def _read(self, segment: CleanableSegment, position: int) -> Chunk:
         return self._buffer.read(
             segment.log, position, max_message_bytes=self.config.max_message_bytes
         )
@@ -367,7 +384,7 @@ class Cleaner:
             stats.map_messages_read += batch.header.record_count
             return False
         offset_map = self.offset_map
-        # The map may be full before damage is come to, and then nobody has seen it.
+        # The map may be full before damage is reached, and then it stays unseen.
         records = iter_until_damage(batch) if isinstance(batch, RecordBatch) else batch.records()
         for record in records:
             if record.key is not None and record.offset >= start:
@@ -379,22 +396,20 @@ class Cleaner:
 
     # ---------------------------------------------------------------------------- the segments
 
-    def clean_group(self, this_round: Round, segments: list[LogSegment]) -> LogSegment:
-        """A group into one `.cleaned` segment, open, which is to take its place (swap_in)."""
+    def clean_group(self, this_round: Round, segments: Sequence[CleanableSegment]) -> LogSegment:
+        """Write a group into one `.cleaned` segment, open, which is to take its place (swap_in)."""
         log, transactions = this_round.log, this_round.transactions
         base_offset = segments[0].base_offset
-        cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self._clock)
+        cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self.clock)
         transactions.cleaned_index = cleaned.transaction_index
         try:
-            last_records = last_records_of_active_producers(log)
+            last_records = log.last_records()
             for i, segment in enumerate(segments):
                 end = segment.read_next_offset()
                 if i + 1 < len(segments):
                     end = segments[i + 1].base_offset
                 aborted = log.collect_aborted_transactions(segment.base_offset, end)
                 transactions.add_aborted_transactions(aborted)
-                if self._witness is not None:
-                    self._witness.on_segment(segment, base_offset)
                 self._clean_into(this_round, segment, cleaned, last_records)
             cleaned.on_become_inactive_segment()
             cleaned.flush()
@@ -410,44 +425,47 @@ class Cleaner:
     def _clean_into(
         self,
         this_round: Round,
-        segment: LogSegment,
+        segment: CleanableSegment,
         cleaned: LogSegment,
         last_records: Mapping[int, LastRecord],
     ) -> None:
-        verdicts = Verdicts(
-            this_round.latest,
-            this_round.transactions,
+        record_filter = RecordFilter(
+            this_round,
             last_records,
-            upper_bound_offset=this_round.upper_bound_offset,
-            current_time=this_round.current_time,
+            delete_retention_ms=self.config.delete_retention_ms,
             retains_legacy_deletes=segment.last_modified > this_round.legacy_delete_horizon_ms,
-            rules=self.rules,
+            rules=self.settings.rules,
         )
+        if self._witness is not None:
+            self._witness.on_segment(segment, record_filter)
         try:
             if isinstance(this_round.latest, OffsetMap):
-                self._filter_chunks(this_round, segment, cleaned, verdicts)
+                self._filter_chunks(this_round, segment, cleaned, record_filter)
             else:
-                self._filter_blocks(this_round, segment, cleaned, verdicts, this_round.latest)
+                self._filter_blocks(this_round, segment, cleaned, record_filter, this_round.latest)
         except SegmentOffsetOverflowError as error:
-            self._split(this_round.log, segment)
+            this_round.log.split(segment)
             raise LogCleaningAbortedError(f"{error}: it was split") from error
         self._buffer.restore()
 
     def _filter_chunks(
-        self, this_round: Round, segment: LogSegment, cleaned: LogSegment, verdicts: Verdicts
+        self,
+        this_round: Round,
+        segment: CleanableSegment,
+        cleaned: LogSegment,
+        record_filter: RecordFilter,
     ) -> None:
         """Record by record."""
         stats, position = this_round.stats, 0
         while position < segment.size:
             self._check_done()
             chunk = self._read(segment, position)
-            if self._verifies:
+            if self.settings.verifies:
                 for batch in chunk.batches:
                     batch.ensure_valid()
             result = filter_to(
                 chunk.batches,
-                verdicts,
-                new_horizon=self._new_horizon(this_round),
+                record_filter,
                 capacity=self._buffer.capacity,
                 witness=self._witness,
             )
@@ -462,67 +480,110 @@ class Cleaner:
     def _filter_blocks(
         self,
         this_round: Round,
-        segment: LogSegment,
+        segment: CleanableSegment,
         cleaned: LogSegment,
-        verdicts: Verdicts,
+        record_filter: RecordFilter,
         latest: LatestOffsets,
     ) -> None:
         """By columns, many chunks at once."""
-        horizon = self._new_horizon(this_round)
         blocks = self._blocks(segment, 0)
 
-        def decided(lane: Lane, number: int) -> tuple[Block, Decided, int] | None:
+        def decide(lane: Lane, number: int) -> tuple[Block, BlockDecisions, int] | None:
             block = self._draw(blocks, lane, number)
             if block is None:
                 return None
-            return block, verdicts.on_block(block), self._buffer.capacity
+            return block, record_filter.decide_block(block), self._buffer.capacity
 
-        def filtered(lane: Lane, task: tuple[Block, Decided, int]) -> Filtered:
-            block, what, capacity = task
-            if self._verifies:
+        def write(lane: Lane, task: tuple[Block, BlockDecisions, int]) -> FilteredBlock:
+            block, decisions, capacity = task
+            if self.settings.verifies:
                 block.ensure_valid()
             return lane.writer.filter(
                 block,
                 lane.scan,
-                verdicts,
-                what,
+                record_filter,
+                decisions,
                 latest,
-                new_horizon=horizon,
                 capacity=capacity,
             )
 
-        def append(some: Filtered) -> bool:
-            append_filtered(cleaned, some)
-            if some.problem is not None:
-                raise some.problem
-            some.add_to(this_round.stats)
+        def append(filtered: FilteredBlock) -> bool:
+            append_filtered(cleaned, filtered)
+            if filtered.problem is not None:
+                raise filtered.problem
+            filtered.add_to(this_round.stats)
             return True
 
         steps = Steps(
             fetch=lambda lane, number: blocks.fetch(lane.buffer, number),
-            draw=decided,
-            work=filtered,
+            draw=decide,
+            work=write,
             finish=append,
         )
         self._lanes.run(steps, segment.size)
 
-    def _new_horizon(self, this_round: Round) -> int:
-        return wrap_int64(this_round.current_time + self.config.delete_retention_ms)
 
-    def _split(self, log: PartitionLog, segment: LogSegment) -> None:
+class _PartitionLog:
+    """A partition's own log as a CleanableLog."""
+
+    def __init__(self, log: PartitionLog, config: LogConfig, clock: Clock) -> None:
+        self.files = log.files
+        self._log = log
+        self._config = config
+        self._clock = clock
+
+    def collect_aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        return self._log.collect_aborted_transactions(start, end)
+
+    def last_records(self) -> Mapping[int, LastRecord]:
+        return last_records_of_active_producers(self._log)
+
+    def split(self, segment: CleanableSegment) -> None:
+        log, config = self._log, self._config
+        assert isinstance(segment, LogSegment)  # a partition's log has no others
         result = split_overflowed_segment(
-            log.files, segment, log.segments, self.config, self._clock, log.scheduler
+            log.files, segment, log.segments, config, self._clock, log.scheduler
         )
         delete_producer_snapshots(
             log.files,
             result.deleted_segments,
             log.producer_state_manager,
-            self.config,
+            config,
             log.scheduler,
         )
 
 
-def append_filtered(cleaned: LogSegment, filtered: Filtered) -> None:
+def cleanable_from(
+    log: PartitionLog,
+    first_dirty_offset: int | None,
+    now_ms: int,
+    uncleanable_offset: int | None = None,
+) -> LogToClean:
+    """Return what a round from a checkpoint on cleans, however clean the log is."""
+    offsets = cleanable_offsets(log, first_dirty_offset, now_ms)
+    if uncleanable_offset is None:
+        uncleanable_offset = offsets.first_uncleanable_dirty_offset
+    return log_to_clean(log, offsets.first_dirty_offset, uncleanable_offset)
+
+
+def legacy_delete_horizon_ms(
+    log: PartitionLog, first_dirty_offset: int, delete_retention_ms: int
+) -> int:
+    """Return until when a segment was last modified whose tombstones of magic 0 and 1 go."""
+    clean = log.segments.values(0, first_dirty_offset)
+    return clean[-1].last_modified - delete_retention_ms if clean else 0
+
+
+def new_offset_map(settings: CleanerSettings) -> OffsetMap | KeyTable:
+    """Return a map over columns where kernels can be had and keys are hashed."""
+    memory, load_factor, secret = settings.map_memory, settings.load_factor, settings.secret
+    columnar = can_compile() if settings.columnar is None else settings.columnar
+    if settings.keys is Keys.HASHED and columnar:
+        return KeyTable(memory, load_factor=load_factor, secret=secret)
+    return OffsetMap(memory, load_factor=load_factor, keys=settings.keys, secret=secret)
+
+
+def append_filtered(cleaned: LogSegment, filtered: FilteredBlock) -> None:
     """All chunks at once, where nothing is refused; else one by one, to the one that is."""
     aborted, start = filtered.aborted, 0
     before = cleaned.size

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 class LogCleaningAbortedError(LogError):
     """A round that was given up, without `.cleaned` files; the next may succeed.
 
-    A segment had to be split first, or somebody wants the log for himself (states.py).
+    A segment had to be split first, or a caller of manager.py wants the log.
     """
 
 
 class UncleanableError(LogError):
-    """Kafka's cleaner dies of this log and leaves it alone until the broker starts again."""
+    """Kafka's cleaner fails on this log and does not touch it until the broker restarts."""
 
 
 class LogCleaningError(LogError):
-    """What a cleaner thread died of, and in which log: it is left alone from then on."""
+    """A cleaner thread failed on this log, and does not touch it from then on."""
 
     def __init__(self, message: str, partition: TopicPartition, log: PartitionLog) -> None:
         super().__init__(message)

@@ -1,402 +1,426 @@
-"""One partition's log, cleaned as a broker's cleaner thread would: whether, from where, how often.
+"""LogCleanerManager: which partitions of a broker are being cleaned, and when others may be.
 
-    1  first dirty offset: the checkpoint's; one outside of the log begins at the log start again
-    2  due? dirtier than min.cleanable.dirty.ratio, or dirty for longer than max.compaction.lag.ms
-    3  a round of the cleaner, or several (passes.py): a full map leaves something for the next one
-    4  retention, after each: below the log start, and with `compact,delete` by size and time
-    5  what belongs into cleaner-offset-checkpoint
+    none ---------- grab, deletable_logs ----------> in progress -- done --> none
+      |                                                   |
+      | abort_and_pause, pause_..._non_compacted          | abort_and_pause (waits)
+      v                                                   v
+    paused(1) <------------------- done ------------- aborted
+      | ^   abort_and_pause: one more, resume: one less; with the last it is none again
+      v |
+    paused(2) ...
 
-    compaction = compact_log(log, checkpoint, BrokerSettings(), clock)
-    compaction.rounds, compaction.checkpoint
+    manager = LogCleanerManager(log_dirs, logs, take_offline)
+    do_work(manager, make_cleaner, clock)                      a cleaner thread, again and again
 
-The high watermark is the caller's, and so are all files beside the partition.
+A partition that has a state is neither cleaned nor does retention delete from it. One that a thread
+died of is uncleanable: it is left alone until its log is deleted or the broker starts again.
 
-Mirrors LogCleaner.CleanerThread.cleanFilthiestLog, for a broker that has this log alone.
+What was cleaned is in `cleaner-offset-checkpoint` of each log dir. Every change of it drops the
+rows of partitions that have no log; a truncation alone leaves them.
+
+All calls may come from any thread. Mirrors LogCleanerManager and LogCleaner.CleanerThread of
+org.apache.kafka.storage.internals.log (4.3.1); which offsets and which log is cleanable.py's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
+import os
+from collections.abc import Callable
+from contextlib import contextmanager
+from enum import Enum
+from threading import Condition, RLock
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from kafka_format.access import access
-from kafka_format.columnar.headers import HeaderWalk
-from kafka_format.errors import FormatError
-from kafka_format.legacy import decode_legacy_batch
-from kafka_log.cleaner.cleanable import cleanable_offsets, max_compaction_delay, select
-from kafka_log.cleaner.cleaner import (
-    DEDUPE_BUFFER_SIZE,
-    IO_BUFFER_SIZE,
-    LOAD_FACTOR,
-    MAX_MESSAGE_BYTES,
-    Cleaner,
+from kafka_format.checkpoint_file import (
+    MAX_SIZE,
+    OffsetCheckpoint,
+    OffsetCheckpointEntry,
+    decode_offset_checkpoint,
+    encode_offset_checkpoint,
 )
-from kafka_log.cleaner.errors import LogCleaningAbortedError
-from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, Keys
-from kafka_log.cleaner.passes import Passes
-from kafka_log.cleaner.releases import KAFKA_4_3
-from kafka_log.cleaner.report import Removals, Removed
-from kafka_log.errors import LogError
+from kafka_format.errors import FormatError
+from kafka_log.cleaner.cleanable import cleanable_offsets, filthiest, log_to_clean, select
+from kafka_log.cleaner.errors import (
+    IllegalStateError,
+    LogCleaningAbortedError,
+    LogCleaningError,
+    LogDirFailedError,
+)
+from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafka_log.cleaner.cleanable import LogToClean
-    from kafka_log.cleaner.passes import Wanted
-    from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.stats import CleanerStats
-    from kafka_log.cleaner.witness import Witness
+    from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
+    from kafka_log.disk.files import Files
+    from kafka_log.disk.output import TopicPartition
     from kafka_log.log import PartitionLog
-    from kafka_log.retention import Breach
-    from kafka_log.segment import LogSegment
-    from kafka_log.settings import Settings
+
+_CHECKPOINT = FileKind.CLEANER_OFFSET_CHECKPOINT.value
 
 
-class TooSmallMapError(LogError):
-    """A dedupe buffer in which not two keys have room."""
+class LogCleaning(Enum):
+    IN_PROGRESS = "in progress"
+    ABORTED = "aborted"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerSettings:
-    """What a broker sets for all of its cleaner threads (`log.cleaner.*`), as a plain value."""
+class LogCleaningPaused(NamedTuple):
+    paused_count: int
 
-    dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE
-    io_buffer_size: int = IO_BUFFER_SIZE
-    load_factor: float = LOAD_FACTOR
-    message_max_bytes: int = MAX_MESSAGE_BYTES
-    threads: int = 1
-    keys: Keys = Keys.HASHED
-    rules: CleanerRules = KAFKA_4_3
-    """Of the broker's release."""
 
-    @classmethod
-    def of(cls, settings: Settings) -> Self:
-        broker: dict[str, Any] = dict(settings.broker)
-        return cls(
-            dedupe_buffer_size=broker["log.cleaner.dedupe.buffer.size"],
-            io_buffer_size=broker["log.cleaner.io.buffer.size"],
-            load_factor=broker["log.cleaner.io.buffer.load.factor"],
-            message_max_bytes=broker["message.max.bytes"],
-            threads=broker["log.cleaner.threads"],
-        )
+LogCleaningState = LogCleaning | LogCleaningPaused
 
-    def cleaner(
+
+class LogCleanerManager:
+    def __init__(
         self,
-        config: LogConfig,
-        clock: Clock,
-        witness: Witness | None = None,
-        *,
-        cores: int = 1,
-        verifies: bool = False,
-    ) -> Cleaner:
-        self.ensure_room()
-        return Cleaner(
-            config,
-            clock,
-            dedupe_buffer_size=self.dedupe_buffer_size,
-            io_buffer_size=self.io_buffer_size,
-            load_factor=self.load_factor,
-            message_max_bytes=self.message_max_bytes,
-            threads=self.threads,
-            keys=self.keys,
-            cores=cores,
-            witness=witness,
-            verifies=verifies,
-            rules=self.rules,
-        )
+        log_dirs: Iterable[Files],
+        logs: Mapping[TopicPartition, PartitionLog],
+        take_offline: Callable[[str, Exception], object],
+    ) -> None:
+        """`logs` is the broker's own and changes. `take_offline` is called for a failed log dir."""
+        self._logs = logs
+        self.take_offline = take_offline
+        self._checkpoints = {files.directory: files for files in log_dirs}
+        for files in self._checkpoints.values():
+            files.open(_CHECKPOINT, create=True).close()
+        self._in_progress: dict[TopicPartition, LogCleaningState] = {}
+        self._uncleanable: dict[str, set[TopicPartition]] = {}
+        self._lock = RLock()
+        self._paused = Condition(self._lock)
 
-    def ensure_room(self) -> None:
-        """Refuse, before anything is opened, what no round could work with."""
-        if self.threads < 1:
-            raise TooSmallMapError(
-                f"log.cleaner.threads={self.threads}: nobody would clean, expected 1 or more"
-            )
-        if not 0 < self.load_factor <= 1:  # above 1 Kafka's map fails once it has no slot left
-            raise TooSmallMapError(
-                f"log.cleaner.io.buffer.load.factor={self.load_factor:g}: expected more than 0, at"
-                " most 1"
-            )
-        memory = self.dedupe_buffer_size // self.threads
-        if memory // BYTES_PER_ENTRY * self.load_factor <= 1:
-            raise TooSmallMapError(
-                f"{memory} bytes for the offset map: found no room for a key of {BYTES_PER_ENTRY}"
-                f" bytes at a load factor of {self.load_factor:g}, expected more"
-                f" ({self.dedupe_buffer_size} bytes by log.cleaner.dedupe.buffer.size, shared by"
-                f" {self.threads} of log.cleaner.threads)"
-            )
-        if self.io_buffer_size // self.threads // 2 < 1:
-            raise TooSmallMapError(
-                f"log.cleaner.io.buffer.size={self.io_buffer_size}: nothing could be read,"
-                " expected 2 bytes or more for each thread"
-            )
+    def cleaning_state(self, partition: TopicPartition) -> LogCleaningState | None:
+        with self._lock:
+            return self._in_progress.get(partition)
 
+    # ---------------------------------------------------------------------- which log is next
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """What the cleaner thinks of a log before a round: the range, how dirty, and what is due."""
+    def grab_filthiest_compacted_log(self, now_ms: int) -> tuple[TopicPartition, LogToClean] | None:
+        """Return the log to clean next, in progress from now on.
 
-    first_dirty_offset: int
-    first_uncleanable_offset: int
-    held_by: str
-    """What keeps the cleaner from going on behind that."""
-    clean_bytes: int
-    cleanable_bytes: int
-    cleanable_ratio: float | None
-    """None for a log without bytes."""
-    is_due: bool
-    reason: str
-    """Why a broker would clean it now, or would not."""
-    compaction_delay_ms: int
-    """How long ago max.compaction.lag.ms was over for what is dirty; 0 if it is not."""
-    checkpoint_was_invalid: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deletion:
-    """What one rule of retention deletes after a round."""
-
-    rule: Breach
-    segments: int
-    size_in_bytes: int
-    records: int | None
-    """None if they cannot be counted."""
-    cleaned_bytes: int
-    """The part of it that the round has just cleaned."""
-    cleaned_records: int | None
-
-
-@dataclass(slots=True, kw_only=True)
-class Round:
-    outlook: Outlook
-    next_dirty_offset: int
-    stats: CleanerStats
-    removed: Removed
-    deletions: list[Deletion] = field(default_factory=list)
-    """By retention, after it."""
-
-    @property
-    def is_map_full(self) -> bool:
-        """Whether it ended before all that may be cleaned was."""
-        return self.next_dirty_offset < self.outlook.first_uncleanable_offset
-
-
-@dataclass(slots=True, kw_only=True)
-class Compaction:
-    """What became of a log."""
-
-    outlook: Outlook
-    """Before the first round."""
-    rounds: list[Round] = field(default_factory=list)
-    checkpoint: int | None = None
-    """For cleaner-offset-checkpoint; None if there is none and nothing was cleaned."""
-    deletions: list[Deletion] = field(default_factory=list)
-    """By retention, after all rounds."""
-    split_segments: int = 0
-    """Rounds that were given up because a segment had to be split first."""
-    is_settled: bool | None = None
-    """Whether the last round left every file as it was; None if passes did not go by that."""
-
-    @property
-    def deleted_segments(self) -> int:
-        """How many segments retention deletes."""
-        return sum(each.segments for each in self.deletions)
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether nothing is left that could be cleaned now."""
-        last = self.rounds[-1] if self.rounds else None
-        if last is None:
-            return self.outlook.cleanable_bytes == 0
-        return not last.is_map_full
-
-
-def compact_log(
-    log: PartitionLog,
-    checkpoint: int | None,
-    settings: BrokerSettings,
-    clock: Clock,
-    *,
-    first_dirty_offset: int | None = None,
-    passes: Wanted = 1,
-    only_when_due: bool = False,
-    witness: Witness | None = None,
-    after_round: Callable[[], object] | None = None,
-    make_cleaner: Callable[[LogConfig, Clock, Removals], Cleaner] | None = None,
-    counts_deleted: bool = True,
-) -> Compaction:
-    """As many rounds as are wanted at most, while anything is dirty, each followed by retention.
-
-    `first_dirty_offset` stands in for the checkpoint, before each of them. Records that retention
-    deletes are counted if `counts_deleted`; files that keep nothing of a round have none to count.
-    Raises LogError or FormatError where Kafka would mark the partition as uncleanable; rounds
-    before that one were done.
-    """
-    removals = Removals(witness)
-    going = Passes(passes, log.files, checkpoint, first_dirty_offset)
-    done = Compaction(outlook=outlook(log, going.start, clock()), checkpoint=checkpoint)
-    make = make_cleaner or settings.cleaner
-    with make(log.config, clock, removals).released() as cleaner:
-        removals.is_superseded = lambda key, offset: offset < cleaner.offset_map.get(key)
-        _clean(
-            log,
-            cleaner,
-            removals,
-            going,
-            done,
-            clock,
-            only_when_due=only_when_due,
-            after_round=after_round,
-            counts_deleted=counts_deleted,
-        )
-    done.is_settled = going.is_settled
-    if not done.rounds:  # a cleaner thread that finds nothing to clean still deletes
-        done.deletions += _delete_old_segments(log, 0, counts=counts_deleted)
-    return done
-
-
-def _clean(
-    log: PartitionLog,
-    cleaner: Cleaner,
-    removals: Removals,
-    going: Passes,
-    done: Compaction,
-    clock: Clock,
-    *,
-    only_when_due: bool,
-    after_round: Callable[[], object] | None,
-    counts_deleted: bool,
-) -> None:
-    """Round after round, into `done`."""
-    while True:
-        offsets = cleanable_offsets(log, going.start, clock())
-        if offsets.force_update_checkpoint:
-            going.start = offsets.first_dirty_offset
-            if not (done.rounds and going.is_repeated):  # by then it is another one's
-                done.checkpoint = going.start  # even if nothing follows
-        if going.is_over:
-            break  # before the log is looked at: a dry run does not keep what a round wrote
-        seen = outlook(log, going.start, clock())
-        if not seen.cleanable_bytes or (only_when_due and not seen.is_due):
-            going.rest()
-            break
-        chosen = select(log, going.start, clock())
-        cleaned = None
-        try:
-            cleaned = cleaner.do_clean(chosen)
-        except LogCleaningAbortedError:
-            done.split_segments += 1
-            removals.take()  # it was all for nothing
-        else:
-            done.rounds.append(
-                Round(
-                    outlook=seen,
-                    next_dirty_offset=cleaned.next_dirty_offset,
-                    stats=cleaned.stats,
-                    removed=removals.take(),
-                )
-            )
-            done.checkpoint = cleaned.next_dirty_offset
-        cleaned_to = 0 if cleaned is None else cleaned.next_dirty_offset
-        deletions = _delete_old_segments(log, cleaned_to, counts=counts_deleted)
-        done.deletions += deletions
-        if cleaned is not None:
-            done.rounds[-1].deletions += deletions
-        if after_round is not None:
-            after_round()
-        if cleaned is not None:
-            going.done(cleaned.next_dirty_offset)
-
-
-def _delete_old_segments(log: PartitionLog, cleaned_to: int, *, counts: bool) -> list[Deletion]:
-    """Apply retention; segments below `cleaned_to` are those that a round has cleaned."""
-    deletions: list[Deletion] = []
-
-    def note(rule: Breach, segments: Sequence[LogSegment]) -> None:
-        records = [_record_count(each) if counts else None for each in segments]
-        is_cleaned = [each.base_offset < cleaned_to for each in segments]
-        cleaned = [count for count, cleaned in zip(records, is_cleaned, strict=True) if cleaned]
-        deletions.append(
-            Deletion(
-                rule=rule,
-                segments=len(segments),
-                size_in_bytes=sum(each.size for each in segments),
-                records=_sum(records),
-                cleaned_bytes=sum(each.size for each in segments if each.base_offset < cleaned_to),
-                cleaned_records=_sum(cleaned),
-            )
-        )
-
-    log.delete_old_segments(note)
-    return deletions
-
-
-def _sum(counts: Sequence[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def _record_count(segment: LogSegment) -> int | None:
-    """Count by the headers of batches; only compressed messages of old formats are decoded."""
-    log, count = segment.log, 0
-    reader = cast("BinaryIO", log.reader())
-    for batches in HeaderWalk(reader, path=log.path, end=log.size):
-        is_wrapper = batches.is_legacy & (batches.codec != 0)
-        count += int(batches.record_count[~batches.is_legacy].sum())
-        count += int((batches.is_legacy & ~is_wrapper).sum())
-        for index in np.flatnonzero(is_wrapper).tolist():
-            place = int(batches.position[index]), int(batches.size_in_bytes[index])
-            try:
-                batch = decode_legacy_batch(log.read_exactly(*place))
-                count += sum(1 for _ in batch.iter_records(limit=access().max_decompressed_bytes))
-            except FormatError:
+        A checkpoint that lies outside of its log is rewritten, whichever log is chosen.
+        """
+        with self._lock:
+            last_clean = self.all_cleaner_checkpoints()
+            looked_at = {
+                partition: self._look_at(partition, log, last_clean.get(partition), now_ms)
+                for partition, log in self._logs.items()
+                if log.config.compact and self._is_free(partition, log)
+            }
+            chosen = filthiest(looked_at.values())
+            if chosen is None:
                 return None
-    return count
+            partition = next(each for each, found in looked_at.items() if found is chosen)
+            self._in_progress[partition] = LogCleaning.IN_PROGRESS
+            return partition, chosen
+
+    def _look_at(
+        self, partition: TopicPartition, log: PartitionLog, last_clean: int | None, now_ms: int
+    ) -> LogToClean:
+        with _blamed(partition, log):
+            offsets = cleanable_offsets(log, last_clean, now_ms)
+            if offsets.force_update_checkpoint:
+                last_clean = offsets.first_dirty_offset
+                self.update_checkpoints(parent_dir(log), update=(partition, last_clean))
+            return select(log, last_clean, now_ms)
+
+    def _is_free(self, partition: TopicPartition, log: PartitionLog) -> bool:
+        uncleanable = self._uncleanable.get(parent_dir(log), ())
+        return partition not in self._in_progress and partition not in uncleanable
+
+    def pause_cleaning_for_non_compacted_partitions(self) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs for retention, paused until it resumes them: policies may change."""
+        with self._lock:
+            chosen = {
+                partition: log
+                for partition, log in self._logs.items()
+                if not log.config.compact and partition not in self._in_progress
+            }
+            self._in_progress.update(dict.fromkeys(chosen, LogCleaningPaused(1)))
+            return chosen
+
+    def deletable_logs(self) -> dict[TopicPartition, PartitionLog]:
+        """Return the logs that the cleaner deletes from: segments may lie below their start.
+
+        They are in progress until `done_deleting`.
+        """
+        with self._lock:
+            chosen = {
+                partition: log
+                for partition, log in self._logs.items()
+                if log.config.compact and self._is_free(partition, log)
+            }
+            self._in_progress.update(dict.fromkeys(chosen, LogCleaning.IN_PROGRESS))
+            return chosen
+
+    # ------------------------------------------------------------------------------------ states
+
+    def abort_cleaning(self, partition: TopicPartition) -> None:
+        """Return when no thread cleans it; then it may be cleaned again."""
+        with self._lock:
+            self.abort_and_pause_cleaning(partition)
+            self.resume_cleaning([partition])
+
+    def abort_and_pause_cleaning(self, partition: TopicPartition) -> None:
+        """Return when no thread cleans it, or will before it is resumed."""
+        with self._lock:
+            match self._in_progress.get(partition):
+                case None:
+                    self._in_progress[partition] = LogCleaningPaused(1)
+                case LogCleaningPaused(count):
+                    self._in_progress[partition] = LogCleaningPaused(count + 1)
+                case LogCleaning.IN_PROGRESS:
+                    self._in_progress[partition] = LogCleaning.ABORTED
+                case state:
+                    raise _illegal(partition, state, "none, paused or in progress to abort it")
+            while not isinstance(self._in_progress.get(partition), LogCleaningPaused):
+                self._paused.wait(0.1)
+
+    def resume_cleaning(self, partitions: Iterable[TopicPartition]) -> None:
+        """Undo one pause of each."""
+        with self._lock:
+            for partition in partitions:
+                match self._in_progress.get(partition):
+                    case LogCleaningPaused(1):
+                        del self._in_progress[partition]
+                    case LogCleaningPaused(count):
+                        self._in_progress[partition] = LogCleaningPaused(count - 1)
+                    case state:
+                        raise _illegal(partition, state, "paused to resume it")
+
+    def check_cleaning_aborted(self, partition: TopicPartition) -> None:
+        """Raise if the log is wanted by another: a Cleaner's `check_done`."""
+        with self._lock:
+            if self._in_progress.get(partition) is LogCleaning.ABORTED:
+                raise LogCleaningAbortedError(f"{_named(partition)}: another caller wants the log")
+
+    def done_cleaning(self, partition: TopicPartition, data_dir: str, end_offset: int) -> None:
+        """Note that it is cleaned up to there; of an aborted one nothing is written."""
+        with self._lock:
+            if self._in_progress.get(partition) is LogCleaning.IN_PROGRESS:
+                self.update_checkpoints(data_dir, update=(partition, end_offset))
+            self._done(partition)
+
+    def done_deleting(self, partitions: Iterable[TopicPartition]) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._done(partition)
+
+    def _done(self, partition: TopicPartition) -> None:
+        match self._in_progress.get(partition):
+            case LogCleaning.IN_PROGRESS:
+                del self._in_progress[partition]
+            case LogCleaning.ABORTED:
+                self._in_progress[partition] = LogCleaningPaused(1)
+                self._paused.notify_all()
+            case state:
+                raise _illegal(partition, state, "in progress or aborted to be done")
+
+    # -------------------------------------------------------------------------------- uncleanable
+
+    def mark_partition_uncleanable(self, log_dir: str, partition: TopicPartition) -> None:
+        with self._lock:
+            self._uncleanable.setdefault(log_dir, set()).add(partition)
+
+    def maintain_uncleanable_partitions(self) -> None:
+        """Forget those whose log was deleted."""
+        with self._lock:
+            for log_dir, partitions in list(self._uncleanable.items()):
+                partitions.intersection_update(self._logs)
+                if not partitions:
+                    del self._uncleanable[log_dir]
+
+    def uncleanable_partitions(self, log_dir: str) -> frozenset[TopicPartition]:
+        with self._lock:
+            return frozenset(self._uncleanable.get(log_dir, ()))
+
+    def uncleanable_bytes(self, log_dir: str, now_ms: int) -> int:
+        """Return what would be cleanable. (Kafka's gauge fails if one was never cleaned.)"""
+        with self._lock:
+            if log_dir not in self._uncleanable:
+                return 0
+            last_clean = self.all_cleaner_checkpoints()
+            return sum(
+                _cleanable_bytes(self._logs[partition], last_clean.get(partition), now_ms)
+                for partition in self._uncleanable[log_dir]
+                if partition in self._logs
+            )
+
+    # -------------------------------------------------------------------------------- checkpoints
+
+    def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
+        """Return those of all log dirs except failed ones."""
+        with self._lock:
+            found: dict[TopicPartition, int] = {}
+            for directory in self._checkpoints:
+                try:
+                    rows = self._read(directory)
+                except LogDirFailedError:
+                    continue  # it is offline now
+                if twice := found.keys() & rows.keys():
+                    raise IllegalStateError(
+                        f"{directory}: found {_named(min(twice))} in {_CHECKPOINT} of another log"
+                        " dir too, expected it in one"
+                    )
+                found |= rows
+            return found
+
+    def update_checkpoints(
+        self,
+        data_dir: str,
+        *,
+        update: tuple[TopicPartition, int] | None = None,
+        remove: TopicPartition | None = None,
+    ) -> None:
+        """Add, change or remove a row. A failed log dir is not touched."""
+        with self._lock:
+            if data_dir not in self._checkpoints:
+                return
+            try:
+                kept = {
+                    partition: offset
+                    for partition, offset in self._read(data_dir).items()
+                    if partition in self._logs and partition != remove
+                }
+                self._write(data_dir, kept | dict([update] if update else []))
+            except LogDirFailedError:
+                return  # it is offline now
+
+    def maybe_truncate_checkpoint(
+        self, data_dir: str, partition: TopicPartition, offset: int
+    ) -> None:
+        """Note that a compacted log was truncated: what is clean ends at `offset` or before."""
+        with self._lock:
+            if not self._logs[partition].config.compact or data_dir not in self._checkpoints:
+                return
+            rows = self._read(data_dir)
+            if rows.get(partition, 0) > offset:
+                self._write(data_dir, rows | {partition: offset})
+
+    def alter_checkpoint_dir(
+        self, partition: TopicPartition, source_dir: str, target_dir: str
+    ) -> None:
+        """Note that a log moved from one log dir to another."""
+        with self._lock:
+            try:
+                rows = self._read(source_dir) if source_dir in self._checkpoints else {}
+            except LogDirFailedError:
+                rows = {}  # it is offline now
+            if partition in rows:
+                self.update_checkpoints(source_dir, remove=partition)
+                self.update_checkpoints(target_dir, update=(partition, rows[partition]))
+            if partition in self._uncleanable.get(source_dir, ()):
+                self._uncleanable[source_dir].remove(partition)
+                self.mark_partition_uncleanable(target_dir, partition)
+
+    def handle_log_dir_failure(self, log_dir: str) -> None:
+        """Stop reading and writing its checkpoint."""
+        with self._lock:
+            self._checkpoints.pop(log_dir, None)
+
+    def _read(self, directory: str) -> dict[TopicPartition, int]:
+        files = self._checkpoints[directory]
+        try:
+            data = files.read(_CHECKPOINT, limit=MAX_SIZE)
+            return decode_offset_checkpoint(data, path=files.path(_CHECKPOINT)).offsets()
+        except (OSError, FormatError) as error:
+            self.take_offline(directory, error)
+            raise LogDirFailedError(str(error)) from error
+
+    def _write(self, directory: str, rows: Mapping[TopicPartition, int]) -> None:
+        entries = tuple(OffsetCheckpointEntry(*place, offset) for place, offset in rows.items())
+        data = encode_offset_checkpoint(OffsetCheckpoint(entries))
+        try:
+            self._checkpoints[directory].replace(_CHECKPOINT, data)
+        except OSError as error:
+            self.take_offline(directory, error)
+            raise LogDirFailedError(str(error)) from error
 
 
-def outlook(log: PartitionLog, checkpoint: int | None, now_ms: int) -> Outlook:
-    offsets = cleanable_offsets(log, checkpoint, now_ms)
-    chosen = select(log, checkpoint, now_ms)
-    is_due, reason = _due(chosen, now_ms)
-    return Outlook(
-        first_dirty_offset=chosen.first_dirty_offset,
-        first_uncleanable_offset=chosen.first_uncleanable_offset,
-        held_by=_holder(log, offsets.first_uncleanable_dirty_offset),
-        clean_bytes=chosen.clean_bytes,
-        cleanable_bytes=chosen.cleanable_bytes,
-        cleanable_ratio=chosen.cleanable_ratio if chosen.total_bytes else None,
-        is_due=is_due,
-        reason=reason,
-        compaction_delay_ms=max_compaction_delay(log, chosen.first_dirty_offset, now_ms),
-        checkpoint_was_invalid=offsets.force_update_checkpoint,
-    )
+# ---------------------------------------------------------------------------------- a thread
+
+MakeCleaner = Callable[["PartitionLog", Callable[[], object]], "Cleaner"]
+"""Makes a cleaner for a log; the second argument is its `check_done`."""
 
 
-def _due(chosen: LogToClean, now_ms: int) -> tuple[bool, str]:
-    """In LogCleanerManager's order: a log that is dirty for too long need not be very dirty."""
-    config = chosen.log.config
-    if not chosen.cleanable_bytes:
-        return False, f"nothing is dirty up to {chosen.first_uncleanable_offset}"
-    ratio, least = chosen.cleanable_ratio, config.min_cleanable_dirty_ratio
-    shown = f"dirty ratio {ratio:.2f}"
-    if ratio > least:
-        return True, f"{shown}, above {least:g}"
-    if chosen.need_compaction_now:
-        delay = max_compaction_delay(chosen.log, chosen.first_dirty_offset, now_ms)
-        return True, f"{shown}, but dirty {delay} ms longer than max.compaction.lag.ms"
-    return False, f"{shown}, not above {least:g}"
+def do_work(manager: LogCleanerManager, make_cleaner: MakeCleaner, clock: Clock) -> bool:
+    """Do one turn of a cleaner thread; return whether it cleaned a log."""
+    try:
+        is_cleaned = _clean_filthiest_log(manager, make_cleaner, clock)
+    except LogCleaningError as error:
+        manager.mark_partition_uncleanable(parent_dir(error.log), error.partition)
+        is_cleaned = False
+    manager.maintain_uncleanable_partitions()
+    return is_cleaned
 
 
-def _holder(log: PartitionLog, first_uncleanable: int) -> str:
-    """Which of the limits is the lowest; the active segment, where several are."""
-    if first_uncleanable >= log.active_segment.base_offset:
-        return "active segment"
-    if first_uncleanable >= log.last_stable_offset:
-        unstable = log.first_unstable_offset
-        if unstable is not None and log.last_stable_offset == unstable < log.high_watermark:
-            return "open transaction"
-        return "high watermark"
-    return "min.compaction.lag.ms"
+def _clean_filthiest_log(
+    manager: LogCleanerManager, make_cleaner: MakeCleaner, clock: Clock
+) -> bool:
+    grabbed = manager.grab_filthiest_compacted_log(clock())
+    if grabbed is not None:
+        partition, cleanable = grabbed
+        with _blamed(partition, cleanable.log):
+            _clean_log(manager, make_cleaner, partition, cleanable)
+    deletable = manager.deletable_logs()
+    try:
+        for partition, log in deletable.items():
+            with _blamed(partition, log):
+                log.delete_old_segments()
+    finally:
+        manager.done_deleting(deletable)
+    return grabbed is not None
+
+
+def _clean_log(
+    manager: LogCleanerManager,
+    make_cleaner: MakeCleaner,
+    partition: TopicPartition,
+    cleanable: LogToClean,
+) -> None:
+    log, end_offset = cleanable.log, cleanable.first_dirty_offset
+    try:
+        cleaner = make_cleaner(log, lambda: manager.check_cleaning_aborted(partition))
+        end_offset = cleaner.do_clean(cleanable).next_dirty_offset
+    except LogCleaningAbortedError:
+        pass  # the caller that wants the log waits for `done_cleaning`
+    except OSError as error:
+        manager.take_offline(parent_dir(log), error)
+    finally:
+        manager.done_cleaning(partition, parent_dir(log), end_offset)
+
+
+@contextmanager
+def _blamed(partition: TopicPartition, log: PartitionLog) -> Iterator[None]:
+    """Raise what fails inside as a LogCleaningError of this log."""
+    try:
+        yield
+    except Exception as error:
+        raise LogCleaningError(f"{_named(partition)}: {error}", partition, log) from error
+
+
+def _cleanable_bytes(log: PartitionLog, last_clean: int | None, now_ms: int) -> int:
+    """Without a look at any batch, of which the cleaner may have died."""
+    offsets = cleanable_offsets(log, last_clean, now_ms)
+    uncleanable = offsets.first_uncleanable_dirty_offset
+    return log_to_clean(log, offsets.first_dirty_offset, uncleanable).cleanable_bytes
+
+
+def parent_dir(log: PartitionLog) -> str:
+    """Return the log dir of a log."""
+    return os.path.dirname(log.files.directory)  # noqa: PTH120  # it need not be a path
+
+
+def _named(partition: TopicPartition) -> str:
+    return f"{partition[0]}-{partition[1]}"
+
+
+def _illegal(
+    partition: TopicPartition, state: LogCleaningState | None, expected: str
+) -> IllegalStateError:
+    found = "no state"
+    if state is not None:
+        found = state.value if isinstance(state, LogCleaning) else f"paused({state.paused_count})"
+    return IllegalStateError(f"{_named(partition)}: found {found}, expected {expected}")

@@ -1,11 +1,11 @@
 """The latest offset of each key, within the memory that Kafka's map would have.
 
-Kafka keeps 24 bytes a key, its MD5 and an offset, and takes two keys of one MD5 for the same.
+Kafka keeps 24 bytes per key, its MD5 and an offset, and takes two keys of one MD5 for the same.
 Which slot a key gets changes nothing but speed, so what is left to mirror is how many there are:
 `slots` by memory, of which the load factor lets some be used; a full map ends the round.
 
-Here a key is known by a hash of 128 bits with a secret, which nobody can craft keys against, or
-(EXACT) by itself; by its MD5 alone (MD5) for whoever must have what Kafka made of crafted keys.
+Here a key is known by a hash of 128 bits with a secret, so that keys cannot be crafted against it.
+Or it is known by itself (EXACT), or only by its MD5 (MD5), to get what Kafka makes of crafted keys.
 
 Mirrors SkimpyOffsetMap.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafka_log.cleaner.pieces import Piece
+    from kafka_log.cleaner.columns.blocks import Piece
 
 BYTES_PER_ENTRY = 24
 NOT_FOUND = -1
@@ -38,21 +38,21 @@ class Keys(Enum):
 
 
 class LatestOffsets(Protocol):
-    """What the judge of records asks, over columns."""
+    """What decisions on records need, over columns."""
 
     latest_offset: int
-    """Up to where it covers: what lies behind stays."""
+    """Up to where it covers: what lies after it stays."""
 
     @property
     def utilization(self) -> float: ...
 
     def latest_of(self, piece: Piece) -> npt.NDArray[np.int64]:
-        """For each row the latest offset known of its key; -1 if none is, or it has no key."""
+        """Return the latest offset known of each row's key; -1 if none is, or it has no key."""
         ...
 
 
 class OffsetMap:
-    """Of one round: the keys of the dirty part, and how far it could be read (latest_offset)."""
+    """The keys of a round's dirty part, and how far it could be read (latest_offset)."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OffsetMap:
         keys: Keys = Keys.HASHED,
         secret: bytes | None = None,
     ) -> None:
-        """`secret` is for who must hash alike in several processes; by default it is drawn."""
+        """`secret` lets several processes hash alike; by default it is drawn."""
         self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
         if self.slots * load_factor <= 1:
             raise ValueError(f"{memory} bytes: too small an offset map to hold a key")

@@ -26,38 +26,39 @@ MOST_PASSES = 100
 """Of those until nothing changes: a few are enough, unless something goes to and fro."""
 _CHUNK = 4 * 1024 * 1024
 
-Wanted = int | Literal["until-unchanged"] | None
+PassCount = int | Literal["until-unchanged"] | None
 
 
 class Passes:
-    """Ask `is_over` before a round, tell `done` behind it; `start` is where the next begins."""
+    """Ask `is_over` before a round and `count` it after; `start` is where the next begins."""
 
     def __init__(
         self,
-        wanted: Wanted,
+        asked: PassCount,
         files: Files,
         checkpoint: int | None,
         first_dirty_offset: int | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
         self.start = checkpoint if first_dirty_offset is None else first_dirty_offset
-        is_own = first_dirty_offset is not None and wanted is not UNTIL_CLEAN
-        self.is_repeated = is_own or wanted == UNTIL_UNCHANGED
+        is_own = first_dirty_offset is not None and asked is not UNTIL_CLEAN
+        self.is_repeated = is_own or asked == UNTIL_UNCHANGED
         """Whether all begin at the same offset."""
         self.is_settled: bool | None = None
         """Whether the last one left every file as it was; None if that was not asked for."""
-        self._left = MOST_PASSES if wanted == UNTIL_UNCHANGED else wanted
+        self._left = MOST_PASSES if asked == UNTIL_UNCHANGED else asked
         self._files = files
         self._before = b""
-        if wanted == UNTIL_UNCHANGED:
+        if asked == UNTIL_UNCHANGED:
             self.is_settled = False
             self._before = _digest(files)
 
     @property
     def is_over(self) -> bool:
-        """By their number, or because nothing changes any more."""
+        """Whether there were enough, or nothing changes any more."""
         return self._left == 0 or bool(self.is_settled)
 
-    def done(self, next_dirty_offset: int) -> None:
+    def count(self, next_dirty_offset: int) -> None:
         if not self.is_repeated:
             self.start = next_dirty_offset
         if self._left is not None:
@@ -68,7 +69,7 @@ class Passes:
             self._before = after
 
     def rest(self) -> None:
-        """There is none to be made any more, which changes nothing."""
+        """Note that there is nothing left to clean, which changes nothing."""
         if self.is_settled is not None:
             self.is_settled = True
 

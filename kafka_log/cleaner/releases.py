@@ -2,11 +2,11 @@
 
 last batch of a round   kept empty where all its records go, since 4.0 (KAFKA-17076)
 magic 0 and 1           become magic 2, since 4.0 (KAFKA-13093); before, a wrapper that loses
-                        records, or holds messages of another magic (KAFKA-4298), is built anew
+                        records, or holds messages of another magic (KAFKA-4298), is built again
                         in its own magic, all else is copied, and none gets a delete horizon
 
 What surrounds a round (which log is next and how far it may be cleaned, the groups, the swap,
-retention behind it, checkpoints, a start) is the same from 3.9.1 to 4.3.1.
+retention after it, checkpoints, a start) is the same from 3.9.1 to 4.3.1.
 """
 
 from typing import NamedTuple

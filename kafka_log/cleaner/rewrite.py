@@ -1,7 +1,7 @@
 """What is left of a batch, as bytes.
 
     all of it            as it was, unless it is of magic 0 or 1 or needs a delete horizon
-    some records         built anew: the same offsets and sequences, the codec at its default level
+    some records         built again: the same offsets and sequences, the codec at its default level
     none, RETAIN_EMPTY   61 bytes
     none                 nothing
 
@@ -23,8 +23,9 @@ from kafka_format.errors import FormatError
 from kafka_format.java_text import decode_utf8
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
+from kafka_log.cleaner.decision import NO_KEY
 from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.cleaner.verdict import BatchRetention
+from kafka_log.cleaner.reasons import REMOVED_FROM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,17 +33,17 @@ if TYPE_CHECKING:
     from kafka_format.legacy import LegacyBatch
     from kafka_format.log_file import AnyBatch
     from kafka_format.primitives import Buffer
+    from kafka_log.cleaner.decision import BatchDecision, RecordFilter
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import BatchVerdict, Verdicts
     from kafka_log.cleaner.witness import Witness
 
 
-class Kept(NamedTuple):
+class RetainedBatch(NamedTuple):
     """What is left of a batch."""
 
     data: Buffer
     max_offset: int
-    """Of a batch built anew its largest record's, of another its last."""
+    """Of a batch built again, that of its largest record; of another, its last."""
     messages: int
 
 
@@ -57,7 +58,7 @@ class FilterResult:
     messages_retained: int = 0
     invalid_messages_read: int = 0
 
-    def add(self, kept: Kept) -> None:
+    def add(self, kept: RetainedBatch) -> None:
         self.data += kept.data
         self.max_offset = max(self.max_offset, kept.max_offset)
         self.messages_retained += kept.messages
@@ -65,24 +66,20 @@ class FilterResult:
 
 def filter_to(
     batches: Iterable[AnyBatch],
-    verdicts: Verdicts,
+    record_filter: RecordFilter,
     *,
-    new_horizon: int,
     capacity: int,
     witness: Witness | None = None,
 ) -> FilterResult:
-    """What stays of batches that follow each other, up to the first beyond `capacity`.
-
-    `new_horizon` is the delete horizon of what needs one.
-    """
+    """Return what stays of batches that follow each other, up to the first beyond `capacity`."""
     result = FilterResult()
     for batch in batches:
-        verdict = verdicts.on_batch(batch)
+        decision = record_filter.decide_batch(batch)
         result.bytes_read += len(batch.raw)
-        if verdict.retention is not BatchRetention.DELETE:
-            filter_batch(batch, verdict, verdicts, new_horizon, result, witness=witness)
+        if not decision.is_dropped:
+            filter_batch(batch, decision, record_filter, result, witness=witness)
         elif witness is not None:
-            witness.on_batch(batch, verdict, (), ())
+            witness.on_batch(batch, decision, (), (), ())
         if len(result.data) > capacity:
             break
     return result
@@ -90,39 +87,41 @@ def filter_to(
 
 def filter_batch(
     batch: AnyBatch,
-    verdict: BatchVerdict,
-    verdicts: Verdicts,
-    new_horizon: int,
+    decision: BatchDecision,
+    record_filter: RecordFilter,
     result: FilterResult,
     *,
     latest_of: Sequence[int] | None = None,
     witness: Witness | None = None,
 ) -> None:
-    """Record by record, into `result`; `latest_of` its keys, where that is known already."""
+    """Filter record by record, into `result`; `latest_of` their keys, where that is known."""
     records = batch.records()
     result.messages_read += len(records)
-    retained, without_key = verdicts.retained(batch, verdict, records, latest_of)
-    result.invalid_messages_read += without_key
+    if latest_of is None:
+        latest_of = record_filter.latest_of(records)
+    reasons = record_filter.decide_records(batch, decision, records, latest_of)
+    result.invalid_messages_read += reasons.count(NO_KEY)
     if witness is not None:
-        witness.on_batch(batch, verdict, records, retained)
+        witness.on_batch(batch, decision, records, reasons, latest_of)
+    retained = [
+        record for record, reason in zip(records, reasons, strict=True) if reason < REMOVED_FROM
+    ]
     if retained:
-        wants_horizon = verdict.is_marker_of_empty_transaction or any(
-            record.value is None for record in retained
-        )
         is_whole = len(retained) == len(records)
-        horizon = new_horizon if wants_horizon else None
-        result.add(_rewritten(batch, retained, horizon, is_whole=is_whole, rules=verdicts.rules))
-    elif verdict.retention is BatchRetention.RETAIN_EMPTY:
+        horizon = record_filter.new_horizon(batch, decision, retained)
+        rules = record_filter.rules
+        result.add(_rewritten(batch, retained, horizon, is_whole=is_whole, rules=rules))
+    elif decision.is_kept_empty:
         result.add(emptied(batch))
 
 
-def emptied(batch: AnyBatch) -> Kept:
+def emptied(batch: AnyBatch) -> RetainedBatch:
     if not isinstance(batch, RecordBatch):
         raise UncleanableError(
             f"{batch.location}: found magic {batch.magic} in a batch to be kept without records, "
             f"expected magic 2"
         )
-    return Kept(encode_empty_batch(batch.header), batch.header.last_offset, 0)
+    return RetainedBatch(encode_empty_batch(batch.header), batch.header.last_offset, 0)
 
 
 def _rewritten(
@@ -132,21 +131,22 @@ def _rewritten(
     *,
     is_whole: bool,
     rules: CleanerRules,
-) -> Kept:
+) -> RetainedBatch:
     """`new_horizon` is for a batch that has none yet."""
     largest = max(record.offset for record in retained)
     try:
         if not isinstance(batch, RecordBatch):
             if rules.converts_old_magics:
-                return Kept(_up_converted(batch, retained, new_horizon), largest, len(retained))
+                return RetainedBatch(
+                    _up_converted(batch, retained, new_horizon), largest, len(retained)
+                )
             if is_whole and _is_of_one_magic(batch):
-                return Kept(batch.raw, batch.header.last_offset, len(retained))
-            return Kept(_rebuilt_in_its_magic(batch, retained), largest, len(retained))
-        horizon = batch.header.delete_horizon_ms
-        if is_whole and (horizon is not None or new_horizon is None):
-            return Kept(batch.raw, batch.header.last_offset, len(retained))
-        horizon = new_horizon if horizon is None else horizon
-        return Kept(_rebuilt(batch, retained, horizon), largest, len(retained))
+                return RetainedBatch(batch.raw, batch.header.last_offset, len(retained))
+            return RetainedBatch(_rebuilt_in_its_magic(batch, retained), largest, len(retained))
+        if is_whole and new_horizon is None:
+            return RetainedBatch(batch.raw, batch.header.last_offset, len(retained))
+        horizon = batch.header.delete_horizon_ms if new_horizon is None else new_horizon
+        return RetainedBatch(_rebuilt(batch, retained, horizon), largest, len(retained))
     except FormatError:
         raise
     except ValueError as error:

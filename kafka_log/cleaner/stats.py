@@ -1,6 +1,8 @@
-"""What a round of cleaning read and wrote (CleanerStats)."""
+"""What a round of cleaning read and wrote (CleanerStats), and why records went (Removed)."""
 
-from dataclasses import dataclass
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,3 +28,33 @@ class CleanerStats:
     @property
     def elapsed_index_secs(self) -> float:
         return (self.map_complete_time - self.start_time) / 1000
+
+
+@dataclass(slots=True, kw_only=True)
+class Removed:
+    """How many records a round removed, by cause (the counters of reasons.py).
+
+    Kafka does not count the records of a batch that goes whole (aborted, or a marker) as read;
+    those are `unread`. So read and unread together are the records that stay and those removed.
+    """
+
+    superseded: int = 0
+    """A later record has the key."""
+    tombstone: int = 0
+    """A null value whose delete horizon has come."""
+    aborted: int = 0
+    """Records of aborted transactions."""
+    without_key: int = 0
+    """Kafka calls them invalid: a compacted topic has no place for them."""
+    marker: int = 0
+    """Markers of transactions of which nothing is left."""
+    unread: int = 0
+    """Those of the above that Kafka's statistics do not count as read."""
+
+    @property
+    def total(self) -> int:
+        return self.superseded + self.tombstone + self.aborted + self.without_key + self.marker
+
+    def __add__(self, other: Removed) -> Removed:
+        theirs = asdict(other)
+        return Removed(**{name: count + theirs[name] for name, count in asdict(self).items()})

@@ -5,7 +5,7 @@ explain(log, checkpoint, tally, …)
 tally.records_kept, tally.tombstones_kept, tally.oldest_tombstone
 
 what_if(log, checkpoint, …)         all of it, of a log on files where nothing is written
-not_compacted(log)                  the same of a log that no cleaner looks at: retention alone
+not_compacted(log)                  the same for a log that no cleaner looks at: only retention
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from kafka_log.cleaner.due import next_cleaning
-from kafka_log.cleaner.explain import NONE, Explainer, Held, explain
-from kafka_log.cleaner.rules import RULES, Rule
+from kafka_log.cleaner.cleanable import next_cleaning
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.explain.explainer import Explainer
+from kafka_log.cleaner.explain.rows import NONE, Unreached
+from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kafka_log.cleaner.cleaner import Cleaner
-    from kafka_log.cleaner.explain import Explained
+    from kafka_log.cleaner.explain.rows import ReasonRows
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log import PartitionLog
 
@@ -37,7 +39,7 @@ class OldestTombstone(NamedTuple):
     offset: int
     timestamp: int
     delete_horizon_ms: int | None
-    """From when on a round may take it; None if no round has come to it, or no clock alone can say
+    """When a round may remove it; None if no round has come to it, or no clock can say
     (of magic 0 and 1, before 4.0)."""
     reason: str
     """Why it is still there."""
@@ -47,30 +49,30 @@ class Tally:
     """A sink that counts. Kept is what the last round leaves, removed what any of them took."""
 
     def __init__(self) -> None:
-        self.removed_by = np.zeros(len(RULES), np.int64)
+        self.removed_by = np.zeros(CODES, np.int64)
         self.records_kept = self.tombstones_kept = 0
         self.oldest_tombstone: OldestTombstone | None = None
         self._round = 0
 
-    def removed_by_rule(self) -> dict[str, int]:
-        counts = self.removed_by.tolist()
-        return {rule.text: count for rule, count in zip(RULES, counts, strict=True) if count}
+    def removed_by_reason(self) -> dict[str, int]:
+        counts = {reason.text: int(self.removed_by[reason.code]) for reason in Reason}
+        return {name: count for name, count in counts.items() if count}
 
-    def __call__(self, rows: Explained) -> None:
+    def __call__(self, rows: ReasonRows) -> None:
         if rows.round_number != self._round:
             self._round = rows.round_number
             self.records_kept = self.tombstones_kept = 0
             self.oldest_tombstone = None
         kept = rows.is_kept & rows.is_record
-        gone = rows.rule[~rows.is_kept & rows.is_record]
-        self.removed_by += np.bincount(gone, minlength=len(RULES))
+        gone = rows.reason[~rows.is_kept & rows.is_record]
+        self.removed_by += np.bincount(gone, minlength=CODES)
         self.records_kept += int(np.count_nonzero(kept))
         tombstones = np.flatnonzero(kept & rows.is_tombstone)
         if len(tombstones):
             self.tombstones_kept += len(tombstones)
             self._see(rows, int(tombstones[np.argmin(rows.timestamp[tombstones])]))
 
-    def _see(self, rows: Explained, row: int) -> None:
+    def _see(self, rows: ReasonRows, row: int) -> None:
         timestamp, horizon = int(rows.timestamp[row]), int(rows.delete_horizon[row])
         oldest = self.oldest_tombstone
         if oldest is None or timestamp < oldest.timestamp:
@@ -78,7 +80,7 @@ class Tally:
                 int(rows.offset[row]),
                 timestamp,
                 None if horizon == NONE else horizon,
-                RULES[rows.rule[row]].text,
+                BY_CODE[int(rows.reason[row])].text,
             )
 
 
@@ -87,7 +89,7 @@ class Outcome:
     """Of one log under one set of settings."""
 
     due_at_ms: int | None
-    """When a broker would clean the log as it lies; None if time alone does not bring it about."""
+    """When a broker would clean the log as it lies; None if time does not bring it about."""
     due_reason: str
     rounds: int
     records_before: int
@@ -125,7 +127,7 @@ def what_if(
     now_ms: int,
     rounds: int | None = None,
 ) -> Outcome:
-    """Clean a log, by default until a round leaves nothing to the next, and tell what came of it.
+    """Clean a log, by default until a round leaves nothing to the next, and return the outcome.
 
     Then retention, as a cleaner thread does it. The log's files are read again: not for those that
     forget what is written to them.
@@ -133,19 +135,19 @@ def what_if(
     due = next_cleaning(log, last_clean_offset, now_ms)
     size, segments = log.size, log.segments.number_of_segments()
     tally = Tally()
-    done = explain(
+    results = explain(
         log, last_clean_offset, tally, make_cleaner=make_cleaner, now_ms=now_ms, rounds=rounds
     )
-    kept, removed = tally.records_kept, tally.removed_by_rule()
+    kept, removed = tally.records_kept, tally.removed_by_reason()
     if log.delete_old_segments():
         tally = _recounted(log)
         removed[RETENTION] = kept - tally.records_kept
-    after = done[-1].next_dirty_offset if done else last_clean_offset
+    after = results[-1].next_dirty_offset if results else last_clean_offset
     following = next_cleaning(log, after, now_ms)
     return Outcome(
         due_at_ms=due.at_ms,
         due_reason=due.reason,
-        rounds=len(done),
+        rounds=len(results),
         records_before=tally.records_kept + sum(removed.values()),
         records_after=tally.records_kept,
         removed=removed,
@@ -189,5 +191,5 @@ def _recounted(log: PartitionLog) -> Tally:
     tally = Tally()
     explainer = Explainer(tally)
     for segment in log.log_segments:
-        explainer.add_rest(segment, Held(Rule.NOT_DIRTY))
+        explainer.add_rest(segment, Unreached(Reason.NOT_DIRTY))
     return tally

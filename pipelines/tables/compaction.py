@@ -35,7 +35,7 @@ class PartitionSplit(NamedTuple):
 
 class _Compaction:
     def plan(self, options: Options, storage: Storage) -> list[PartitionSplit]:
-        from kafka_log.cleaner.manager import BrokerSettings
+        from kafka_log.cleaner.settings import CleanerSettings
         from pipelines.compaction import CompactPartition, why_left_alone
 
         for path in options.paths:
@@ -57,7 +57,7 @@ class _Compaction:
         except SettingsError as error:
             raise OptionsError(f"option settings: {error}") from error
         compact = CompactPartition(
-            settings=BrokerSettings.of(settings),
+            settings=CleanerSettings.of(settings),
             passes=options.rounds,
             skip_damaged=options.mode is not Mode.FAILFAST,
         )

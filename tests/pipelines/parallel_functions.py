@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kafka_log.cleaner.parallel.group import Superseded
+from kafka_log.cleaner.parallel.group import SupersededOffsets
 from pipelines.explanation import ExplainInto
 from pipelines.parallel_compaction import OnSpark
 
@@ -24,7 +24,7 @@ def dies_once(marker: str, function: Callable[[Any], Any], task: Any) -> Any:
         os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return function(task)
-    with mock.patch.object(Superseded, "latest_of", _die):
+    with mock.patch.object(SupersededOffsets, "latest_of", _die):
         return function(task)
 
 

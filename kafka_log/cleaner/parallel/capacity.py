@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_log.cleaner.parallel.parts import Part
-    from kafka_log.cleaner.parallel.scan import Refused, Scanned
+    from kafka_log.cleaner.parallel.scan import RefusedRecord, ScanResult
 
     Int64s = npt.NDArray[np.int64]
     Int32s = npt.NDArray[np.int32]
@@ -53,16 +53,16 @@ class MapEnd(NamedTuple):
 
     part: int
     latest_offset: int
-    refused: Refused
+    refused: RefusedRecord
 
 
 def map_end(
     parts: Sequence[Part],
-    scanned: Sequence[Scanned],
-    again: Scanned,
+    scanned: Sequence[ScanResult],
+    again: ScanResult,
     next_starts: dict[int, int],
 ) -> MapEnd | None:
-    """The first record with a key behind the last one that had room; None if there is none.
+    """Return the first record with a key after the last one that had room; None without any.
 
     `again` is the second scan of the part with the last key. `next_starts`: by the base of a
     segment the offset where the next begins.

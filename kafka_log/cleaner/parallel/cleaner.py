@@ -1,16 +1,16 @@
-"""A Cleaner that has one round done by many tasks, and swaps in what they wrote.
+"""One round done by many tasks; what they wrote is swapped in.
 
     1  the parts of the log are scanned, each by itself (if any transaction was aborted, after a
-       walk over the headers that tells each what came before)
+       walk over the headers, so that each knows what came before)
     2  keys are reduced, a range of hashes at a time: which records are superseded
     3  if Kafka's map would have been full: where, and the reduction only up to there; what lies
-       behind is looked through for damage before the first round
+       follows is looked through for damage before the first round
     4  groups of segments are rewritten, each by itself
     5  what they became is swapped in, in the order of the log
 
 Until the last step nothing of the log is touched. Whatever a task stumbles over (damage, a batch
-too large, a segment to be split) has all of it thrown away, and the round is done as any Cleaner
-does it, which then says what is wrong, or does it right.
+too large, a segment to be split) has all of it thrown away, and a Cleaner does the round alone,
+which then says what is wrong, or does it right.
 """
 
 from __future__ import annotations
@@ -20,31 +20,37 @@ import os
 import pickle
 import shutil
 import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from kafka_format.errors import FormatError
 from kafka_log.cleaner.cleaner import (
-    DEDUPE_BUFFER_SIZE,
-    IO_BUFFER_SIZE,
-    LOAD_FACTOR,
-    MAX_MESSAGE_BYTES,
-    Cleaned,
-    Cleaner,
+    RoundResult,
+    cleanable_from,
+    legacy_delete_horizon_ms,
     swap_in,
 )
+from kafka_log.cleaner.columns.read_buffer import ReadBuffer
+from kafka_log.cleaner.decision import last_records_of_active_producers
 from kafka_log.cleaner.grouping import group_segments_by_size
 from kafka_log.cleaner.parallel.capacity import MapEnd, last_key, map_end, offset_of
 from kafka_log.cleaner.parallel.group import (
+    GroupResult,
     GroupTask,
-    Rewritten,
-    Sizes,
-    Source,
+    SourceSegment,
     group_path,
     rewrite_group,
 )
-from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError, Rules, split
+from kafka_log.cleaner.parallel.parts import (
+    LONG_MAX,
+    NO_OFFSET,
+    NotParallelError,
+    ScanSettings,
+    split,
+)
 from kafka_log.cleaner.parallel.reduction import (
     Cut,
     count_range,
@@ -54,7 +60,7 @@ from kafka_log.cleaner.parallel.reduction import (
 )
 from kafka_log.cleaner.parallel.scan import (
     ROW_BYTES,
-    Scanned,
+    ScanResult,
     ScanTask,
     check_part,
     scan_part,
@@ -62,27 +68,21 @@ from kafka_log.cleaner.parallel.scan import (
     walk_part,
 )
 from kafka_log.cleaner.parallel.trace import Trace, replay
-from kafka_log.cleaner.read_buffer import ReadBuffer
-from kafka_log.cleaner.releases import KAFKA_4_3
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
-from kafka_log.cleaner.verdict import last_records_of_active_producers
-from kafka_log.clock import system_clock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.names import FileState
 from kafka_log.segment import LogSegment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafka_log.cleaner.cleanable import LogToClean
+    from kafka_log.cleaner.cleaner import Cleaner
+    from kafka_log.cleaner.decision import LastRecord
     from kafka_log.cleaner.parallel.parts import Part
-    from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import LastRecord
     from kafka_log.cleaner.witness import Witness
-    from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.log import PartitionLog
 
@@ -100,14 +100,14 @@ _MAPS_AHEAD = 4
 """How many times the keys that the map has room for are scanned before it is looked at."""
 
 
-class Shuffled(Protocol):
-    """What scans have left: a summary of each, and the blocks of each range of hashes."""
+class ScanShuffle(Protocol):
+    """The results of scans: a summary of each, and the key rows of each range of hashes."""
 
     @property
-    def scanned(self) -> list[Scanned]: ...
+    def scanned(self) -> list[ScanResult]: ...
 
     def reduce(self, function: Reduce) -> list[Any]:
-        """What it gives for each range, of the range's number, and blocks with their parts."""
+        """Call it with each range's number and key rows by part; return the results."""
         ...
 
 
@@ -120,14 +120,14 @@ class Runner(Protocol):
     def map(
         self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
     ) -> list[R]:
-        """In the order of the tasks. NotParallelError for what a task raised."""
+        """Return results in the order of the tasks. NotParallelError for what a task raised."""
         ...
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled: ...
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle: ...
 
 
 class InProcess:
-    """One after another, here."""
+    """Runs tasks one after another, in this process."""
 
     parallelism = 1
 
@@ -137,12 +137,12 @@ class InProcess:
         del size_of
         return [function(task) for task in tasks]
 
-    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> Shuffled:
+    def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         return _InMemory([scan_part(task) for task in tasks], ranges)
 
 
 class _InMemory:
-    def __init__(self, parts: list[tuple[Scanned, list[bytes]]], ranges: int) -> None:
+    def __init__(self, parts: list[tuple[ScanResult, list[bytes]]], ranges: int) -> None:
         self.scanned = [scanned for scanned, _ in parts]
         self._blocks = [
             [(scanned.number, blocks[number]) for scanned, blocks in parts]
@@ -162,7 +162,7 @@ class _Plan(NamedTuple):
     clean: list[LogSegment]
     dirty: list[LogSegment]
     paths: dict[int, str]
-    """Of segments, by base offset."""
+    """Paths of segments, by base offset."""
     work: str
 
     def next_starts(self) -> dict[int, int]:
@@ -170,73 +170,58 @@ class _Plan(NamedTuple):
         return {segment.base_offset: end for segment, end in zip(self.dirty, ends, strict=True)}
 
 
-class _Mapped(NamedTuple):
+class _MapResult(NamedTuple):
     """What is known when all keys are."""
 
     parts: list[Part]
-    scanned: list[Scanned]
+    scanned: list[ScanResult]
     cut: Cut | None
     end: MapEnd | None
     ranges: int
     keys: int
 
 
-class ParallelCleaner(Cleaner):
-    """`work` is a directory that all tasks see, on the file system that the log is written to.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelSettings:
+    """How a round is divided into tasks."""
 
-    `task_memory` is about what one task may take; `parallel_above` the bytes up to which a log is
-    cleaned here, at once. `witnesses` makes a witness for each group, where it is rewritten, and
-    `on_seen` gets them back, in the order of the log. `witness` is for other rounds.
-    With `verify` a batch whose checksum is wrong is a reason not to be parallel, wherever one is
-    that may be cleaned; `before_alone` is called before a round that turned out not to be.
+    work: str | os.PathLike[str]
+    """A directory that all tasks see, on the file system that the log is written to."""
+    task_memory: int = TASK_MEMORY
+    """About as many bytes as one task may take."""
+    above: int = 0
+    """A log of up to so many bytes is cleaned by one cleaner."""
+    verifies: bool = False
+    """Whether a wrong checksum, anywhere in what may be cleaned, keeps a round from this way."""
+
+
+class ParallelCleaner:
+    """Has rounds done by many tasks; `alone` cleans what is small or cannot be divided.
+
+    `witnesses` makes a witness for each group, where it is rewritten, and `on_seen` gets them back
+    in the order of the log. `before_alone` is called before a round that could not be divided.
     """
 
     def __init__(
         self,
-        config: LogConfig,
-        clock: Clock,
-        *,
+        alone: Cleaner,
         runner: Runner,
-        work: str | os.PathLike[str],
-        task_memory: int = TASK_MEMORY,
-        parallel_above: int = 0,
-        dedupe_buffer_size: int = DEDUPE_BUFFER_SIZE,
-        io_buffer_size: int = IO_BUFFER_SIZE,
-        load_factor: float = LOAD_FACTOR,
-        message_max_bytes: int = MAX_MESSAGE_BYTES,
-        threads: int = 1,
-        stats_clock: Clock = system_clock,
-        witness: Witness | None = None,
+        settings: ParallelSettings,
+        *,
         witnesses: Callable[[], Witness] | None = None,
         on_seen: Callable[[Any], None] | None = None,
-        verify: bool = False,
         before_alone: Callable[[], None] | None = None,
-        rules: CleanerRules = KAFKA_4_3,
     ) -> None:
-        super().__init__(
-            config,
-            clock,
-            dedupe_buffer_size=dedupe_buffer_size,
-            io_buffer_size=io_buffer_size,
-            load_factor=load_factor,
-            message_max_bytes=message_max_bytes,
-            threads=threads,
-            stats_clock=stats_clock,
-            witness=witness,
-            rules=rules,
-        )
         self.why_not: str | None = None
         """Why the last round was not done in parallel."""
+        self.config = alone.config
+        self._alone = alone
         self._runner = runner
-        self._work = work
-        self._task_memory = task_memory
-        self._parallel_above = parallel_above
-        self._sizes = Sizes(io_buffer_size, message_max_bytes, threads)
+        self._settings = settings
         self._witnesses = witnesses
         self._on_seen = on_seen
-        self._verify = verify
         self._before_alone = before_alone
-        self._is_checked = not verify
+        self._is_checked = not settings.verifies
         """Whether all that may be cleaned was looked at."""
         drawn = os.urandom(16)
         self._hash_secret = (
@@ -244,36 +229,46 @@ class ParallelCleaner(Cleaner):
             int.from_bytes(drawn[8:], "little", signed=True),
         )
 
-    def do_clean(self, cleanable: LogToClean) -> Cleaned:
+    def clean(self, log: PartitionLog, first_dirty_offset: int | None) -> RoundResult:
+        """Do one round from a checkpoint on, however clean the log is."""
+        return self.do_clean(cleanable_from(log, first_dirty_offset, self._alone.clock()))
+
+    @contextmanager
+    def released(self) -> Iterator[Self]:
+        with self._alone.released():
+            yield self
+
+    def do_clean(self, cleanable: LogToClean) -> RoundResult:
         self.why_not = None
-        if cleanable.total_bytes <= self._parallel_above:
-            self.why_not = f"{cleanable.total_bytes} bytes are not above {self._parallel_above}"
-            return self._alone(cleanable)
-        work = tempfile.mkdtemp(prefix="round-", dir=self._work)
+        above = self._settings.above
+        if cleanable.total_bytes <= above:
+            self.why_not = f"{cleanable.total_bytes} bytes are not above {above}"
+            return self._clean_alone(cleanable)
+        work = tempfile.mkdtemp(prefix="round-", dir=self._settings.work)
         try:
             try:
                 rewritten = self._rewrite(cleanable, work)
             except (LogError, FormatError) as error:
                 self.why_not = str(error)
                 self._is_checked = False
-                return self._alone(cleanable)
+                return self._clean_alone(cleanable)
             return self._swap(cleanable, rewritten, work)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
-    def _alone(self, cleanable: LogToClean) -> Cleaned:
+    def _clean_alone(self, cleanable: LogToClean) -> RoundResult:
         if self._before_alone is not None and not self._is_checked:
             self._before_alone()
         self._is_checked = True
-        return super().do_clean(cleanable)
+        return self._alone.do_clean(cleanable)
 
     # -------------------------------------------------------------------------------- the plan
 
-    def _rewrite(self, cleanable: LogToClean, work: str) -> _Round:
+    def _rewrite(self, cleanable: LogToClean, work: str) -> _RewrittenRound:
         log, start = cleanable.log, cleanable.first_dirty_offset
         end = cleanable.first_uncleanable_offset
-        stats = CleanerStats(start_time=self._stats_clock())
-        current_time = self._clock()
+        stats = CleanerStats(start_time=self._alone.stats_clock())
+        current_time = self._alone.clock()
         dirty = log.segments.values(start, end)
         if not dirty:
             raise NotParallelError(f"{log.files.directory}: nothing is dirty")
@@ -285,8 +280,7 @@ class ParallelCleaner(Cleaner):
         mapped = self._map(plan)
         self._check_rest(plan, mapped)
         end_offset = self._note_map(plan, mapped, stats)
-        before = log.segments.values(0, start)
-        horizon = before[-1].last_modified - self.config.delete_retention_ms if before else 0
+        horizon = legacy_delete_horizon_ms(log, start, self.config.delete_retention_ms)
         groups = group_segments_by_size(
             log.segments.values(0, end_offset),
             max_size=self.config.segment_bytes,
@@ -296,35 +290,37 @@ class ParallelCleaner(Cleaner):
         if end_offset > end:  # the last batch of a segment reaches over the next: it is read too
             raise NotParallelError(f"{log.files.directory}: found a batch that ends beyond {end}")
         tasks = self._group_tasks(plan, mapped, groups, end_offset - 1, horizon, current_time)
-        rewritten = self._runner.map(rewrite_group, tasks, lambda task: task.size_in_bytes)
-        return _Round(end_offset, groups, rewritten, stats)
+        results = self._runner.map(rewrite_group, tasks, lambda task: task.size_in_bytes)
+        return _RewrittenRound(end_offset, groups, results, stats)
 
     # --------------------------------------------------------------------------------- the map
 
-    def _map(self, plan: _Plan) -> _Mapped:
+    def _map(self, plan: _Plan) -> _MapResult:
         """Scan as many dirty segments as the map may have room for; more, if it has."""
-        wanted = _MAPS_AHEAD * self.offset_map.max_desired_size
+        offsets_ahead = _MAPS_AHEAD * self._alone.offset_map.max_desired_size
         while True:
-            count = sum(each.base_offset - plan.start < wanted for each in plan.dirty)
+            count = sum(each.base_offset - plan.start < offsets_ahead for each in plan.dirty)
             if 2 * count > len(plan.dirty):
                 count = len(plan.dirty)  # little more, and it is never scanned again
             mapped = self._map_some(plan, plan.dirty[:count])
             if mapped is not None:
                 return mapped
-            wanted *= _MAPS_AHEAD
+            offsets_ahead *= _MAPS_AHEAD
 
-    def _map_some(self, plan: _Plan, dirty: list[LogSegment]) -> _Mapped | None:
-        """None if more must be scanned to know."""
+    def _map_some(self, plan: _Plan, dirty: list[LogSegment]) -> _MapResult | None:
+        """Return the map; None if more must be scanned to know it."""
         is_all = len(dirty) == len(plan.dirty)
-        most = self.offset_map.max_desired_size
+        most = self._alone.offset_map.max_desired_size
         parts = self._parts(plan, dirty)
         span = (plan.end if is_all else plan.dirty[len(dirty)].base_offset) - plan.start
         rows = min(span, sum(part.end - part.start for part in parts) // 16)
         memory = rows * ROW_BYTES * _ROW_MEMORY
-        ranges = max(self._runner.parallelism, -(-memory // self._task_memory))
-        rules = Rules(plan.start, self._hash_secret, ranges, plan.work, self._verify)
+        ranges = max(self._runner.parallelism, -(-memory // self._settings.task_memory))
+        settings = ScanSettings(
+            plan.start, self._hash_secret, ranges, plan.work, self._settings.verifies
+        )
         tasks = [
-            ScanTask(part, rules, state)
+            ScanTask(part, settings, state)
             for part, state in zip(parts, self._states(plan, parts), strict=True)
         ]
         shuffled = self._runner.scan(tasks, ranges)
@@ -346,10 +342,10 @@ class ParallelCleaner(Cleaner):
         bases = [part.base_offset for part in parts]
         write = partial(write_superseded, bases=bases, cut=cut, work=plan.work)
         keys = sum(shuffled.reduce(write))
-        return _Mapped(parts, scanned, cut, end, ranges, min(keys, most))
+        return _MapResult(parts, scanned, cut, end, ranges, min(keys, most))
 
-    def _check_rest(self, plan: _Plan, mapped: _Mapped) -> None:
-        """What was not scanned, before anything is written: later rounds come to it."""
+    def _check_rest(self, plan: _Plan, mapped: _MapResult) -> None:
+        """Check what was not scanned before anything is written: later rounds come to it."""
         if self._is_checked:
             return
         scanned = {part.base_offset for part in mapped.parts}
@@ -371,7 +367,7 @@ class ParallelCleaner(Cleaner):
 
     @property
     def _part_bytes(self) -> int:
-        return max(1, self._task_memory // _PART_MEMORY)
+        return max(1, self._settings.task_memory // _PART_MEMORY)
 
     def _parts(self, plan: _Plan, dirty: list[LogSegment]) -> list[Part]:
         numbers = itertools.count()
@@ -389,7 +385,7 @@ class ParallelCleaner(Cleaner):
         return parts
 
     def _states(self, plan: _Plan, parts: list[Part]) -> list[bytes | None]:
-        """What the map knows of transactions before each part; nothing, if none was aborted."""
+        """Return what is known of transactions before each part; None if none was aborted."""
         aborted = plan.log.collect_aborted_transactions(plan.start, plan.end)
         if not aborted:
             return [None] * len(parts)
@@ -403,22 +399,22 @@ class ParallelCleaner(Cleaner):
             replay(transactions, trace)
         return states
 
-    def _scan_again(self, task: ScanTask, limit: int) -> tuple[Cut, Scanned]:
-        """The part in which the map becomes full, as if it ended there."""
-        path = Path(task.rules.work) / "cut.blocks"
-        work = Path(task.rules.work) / "cut"
+    def _scan_again(self, task: ScanTask, limit: int) -> tuple[Cut, ScanResult]:
+        """Scan the part in which the map becomes full, as if it ended there."""
+        path = Path(task.settings.work) / "cut.blocks"
+        work = Path(task.settings.work) / "cut"
         work.mkdir(exist_ok=True)
-        rules = task.rules._replace(work=os.fspath(work))
-        limited = task._replace(rules=rules, limit=limit, mark=limit)
-        again: list[Scanned] = self._runner.map(
+        settings = task.settings._replace(work=os.fspath(work))
+        limited = task._replace(settings=settings, limit=limit, mark=limit)
+        again: list[ScanResult] = self._runner.map(
             partial(_scan_to_file, path=os.fspath(path)), [limited], _size_of_scan
         )
         return Cut(task.part.number, os.fspath(path)), again[0]
 
-    def _note_map(self, plan: _Plan, mapped: _Mapped, stats: CleanerStats) -> int:
-        """The statistics of a map that was filled; the offset up to which it covers."""
-        stats.map_complete_time = self._stats_clock()
-        stats.buffer_utilization = mapped.keys / self.offset_map.slots
+    def _note_map(self, plan: _Plan, mapped: _MapResult, stats: CleanerStats) -> int:
+        """Set the statistics of the map; return the offset up to which it covers."""
+        stats.map_complete_time = self._alone.stats_clock()
+        stats.buffer_utilization = mapped.keys / self._alone.offset_map.slots
         dirty = [part for part in mapped.parts if part.is_dirty]
         if mapped.end is None:
             stats.map_bytes_read = sum(part.end - part.start for part in dirty)
@@ -435,12 +431,11 @@ class ParallelCleaner(Cleaner):
         return mapped.end.latest_offset + 1
 
     def _chunks_before(self, plan: _Plan, where: Part, position: int) -> int:
-        """Bytes of the chunks of a segment that were read to their end before the map was full."""
+        """Return the bytes of a segment's chunks that were read before the map was full."""
         segment = next(each for each in plan.dirty if each.base_offset == where.base_offset)
         begin = at = segment.offset_index.lookup(plan.start).position
-        buffer = ReadBuffer(
-            self._sizes.io_buffer_size // self._sizes.threads // 2, self._sizes.message_max_bytes
-        )
+        settings = self._alone.settings
+        buffer = ReadBuffer(settings.read_buffer_size, settings.message_max_bytes)
         while True:
             chunk = buffer.read(segment.log, at, max_message_bytes=self.config.max_message_bytes)
             if at + chunk.size_in_bytes > position:
@@ -452,7 +447,7 @@ class ParallelCleaner(Cleaner):
     def _group_tasks(
         self,
         plan: _Plan,
-        mapped: _Mapped,
+        mapped: _MapResult,
         groups: list[list[LogSegment]],
         latest_offset: int,
         horizon: int,
@@ -482,10 +477,9 @@ class ParallelCleaner(Cleaner):
                 GroupTask(
                     sources=sources,
                     config=self.config,
-                    sizes=self._sizes,
-                    rules=self.rules,
+                    settings=replace(self._alone.settings, cores=1, verifies=False),
                     current_time=current_time,
-                    upper_bound_offset=plan.end,
+                    round_end_offset=plan.end,
                     legacy_delete_horizon_ms=horizon,
                     transactions=state,
                     last_records=_within(last_records, sources),
@@ -499,10 +493,12 @@ class ParallelCleaner(Cleaner):
             )
         return tasks
 
-    def _source(self, plan: _Plan, segment: LogSegment, following: LogSegment | None) -> Source:
+    def _source(
+        self, plan: _Plan, segment: LogSegment, following: LogSegment | None
+    ) -> SourceSegment:
         next_offset = segment.read_next_offset()
         end = next_offset if following is None else following.base_offset
-        return Source(
+        return SourceSegment(
             path=plan.paths[segment.base_offset],
             base_offset=segment.base_offset,
             next_offset=next_offset,
@@ -511,19 +507,18 @@ class ParallelCleaner(Cleaner):
             aborted=plan.log.collect_aborted_transactions(segment.base_offset, end),
         )
 
-    def _swap(self, cleanable: LogToClean, done: _Round, work: str) -> Cleaned:
-        log, stats = cleanable.log, done.stats
-        for group, rewritten in zip(done.groups, done.rewritten, strict=True):
-            _add(stats, rewritten.stats)
+    def _swap(self, cleanable: LogToClean, rewritten: _RewrittenRound, work: str) -> RoundResult:
+        log, stats = cleanable.log, rewritten.stats
+        for group, result in zip(rewritten.groups, rewritten.results, strict=True):
+            _add(stats, result.stats)
             cleaned = self._adopted(log, group[0].base_offset, work)
-            unindexed = rewritten.bytes_since_last_index_entry
-            cleaned._bytes_since_last_index_entry = unindexed  # noqa: SLF001
+            cleaned.bytes_since_last_index_entry = result.bytes_since_last_index_entry
             swap_in(log, cleaned, group)
         if self._on_seen is not None:
-            for each in done.rewritten:
-                self._on_seen(each.witness)
-        stats.end_time = self._stats_clock()
-        return Cleaned(done.end_offset, stats)
+            for result in rewritten.results:
+                self._on_seen(result.witness)
+        stats.end_time = self._alone.stats_clock()
+        return RoundResult(rewritten.end_offset, stats)
 
     def _adopted(self, log: PartitionLog, base_offset: int, work: str) -> LogSegment:
         suffix = FileState.CLEANED.value
@@ -535,24 +530,24 @@ class ParallelCleaner(Cleaner):
             log.files,
             base_offset,
             self.config,
-            self._clock,
+            self._alone.clock,
             file_already_exists=True,
             suffix=suffix,
         )
-        cleaned.max_timestamp_so_far()  # whoever wrote it knows: it shows when it is cut later
+        cleaned.max_timestamp_so_far()  # its writer knows it: it shows when it is cut later
         return cleaned
 
 
-class _Round(NamedTuple):
+class _RewrittenRound(NamedTuple):
     """All groups rewritten, none of them swapped in."""
 
     end_offset: int
     groups: list[list[LogSegment]]
-    rewritten: list[Rewritten]
+    results: list[GroupResult]
     stats: CleanerStats
 
 
-def _scan_to_file(task: ScanTask, *, path: str) -> Scanned:
+def _scan_to_file(task: ScanTask, *, path: str) -> ScanResult:
     scanned, blocks = scan_part(task)
     write_slices(Path(path), blocks)
     return scanned
@@ -562,7 +557,7 @@ def _size_of_scan(task: ScanTask) -> int:
     return task.part.end - task.part.start
 
 
-def _ensure_order(scanned: Sequence[Scanned]) -> None:
+def _ensure_order(scanned: Sequence[ScanResult]) -> None:
     latest = NO_OFFSET
     for each in scanned:
         if each.rows:
@@ -571,8 +566,8 @@ def _ensure_order(scanned: Sequence[Scanned]) -> None:
             latest = each.last_offset
 
 
-def _set_paths(plan: _Plan, mapped: _Mapped, numbers: Sequence[int]) -> list[str]:
-    """What each scan found superseded; nothing behind a full map, and of its part only before."""
+def _set_paths(plan: _Plan, mapped: _MapResult, numbers: Sequence[int]) -> list[str]:
+    """Return the files of superseded offsets; after a full map there are none."""
     cut = LONG_MAX if mapped.cut is None else mapped.cut.part
     cut_work = os.fspath(Path(plan.work) / "cut")
     return [
@@ -583,9 +578,9 @@ def _set_paths(plan: _Plan, mapped: _Mapped, numbers: Sequence[int]) -> list[str
 
 
 def _within(
-    last_records: dict[int, LastRecord], sources: Sequence[Source]
+    last_records: dict[int, LastRecord], sources: Sequence[SourceSegment]
 ) -> dict[int, LastRecord]:
-    """Those that a batch of the group may be the last of."""
+    """Return those that a batch of the group may be the last of."""
     start, end = sources[0].base_offset, sources[-1].next_offset
     return {
         producer_id: last
@@ -601,7 +596,7 @@ def _add(stats: CleanerStats, more: CleanerStats) -> None:
 
 
 def _path_of(files: Files, segment: LogSegment, work: str) -> str:
-    """Where tasks find a segment: on the disk as it is, or a copy of what only this log sees."""
+    """Return where tasks find a segment: on the disk, or a copy of what only this log sees."""
     if isinstance(files, DiskFiles):
         return files.path(segment.name)
     there = getattr(files, "path_on_disk", lambda _: None)(segment.name)
@@ -617,7 +612,7 @@ def _path_of(files: Files, segment: LogSegment, work: str) -> str:
 
 
 def adopt(files: Files, name: str, written: DiskFiles) -> None:
-    """A file that a task wrote into the log's directory, by its name if that can be."""
+    """Move a file that a task wrote into the log's directory, by a rename if possible."""
     modified_ms = written.modified_ms(name)
     if isinstance(files, DiskFiles):
         Path(written.path(name)).replace(files.path(name))

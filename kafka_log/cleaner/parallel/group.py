@@ -1,6 +1,6 @@
 """One group of segments, rewritten by a task that knows nothing of the rest of the log.
 
-It reads what is there and writes into a directory of its own, which gets its name when it is whole.
+It reads what is there and writes into its own directory, which gets its name when it is whole.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from kafka_log.cleaner.cleaner import Cleaner, Round
 from kafka_log.cleaner.parallel.offset_set import OffsetSet
 from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError
 from kafka_log.cleaner.parallel.reduction import range_path, read_slice
-from kafka_log.cleaner.report import Removals
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles, File
@@ -30,25 +28,16 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.cleaner.pieces import Piece
-    from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.cleaner.verdict import LastRecord
+    from kafka_log.cleaner.cleaner import CleanableSegment
+    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.decision import LastRecord
+    from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.cleaner.witness import Witness
     from kafka_log.config import LogConfig
-    from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
 
 
-class Sizes(NamedTuple):
-    """What a broker sets for its cleaner, but for the map (`log.cleaner.*`)."""
-
-    io_buffer_size: int
-    message_max_bytes: int
-    threads: int
-
-
-class Source(NamedTuple):
-    """A segment to be read."""
+class SourceSegment(NamedTuple):
+    """A segment to be read: what a task must know of it."""
 
     path: str
     base_offset: int
@@ -59,15 +48,14 @@ class Source(NamedTuple):
 
 
 class GroupTask(NamedTuple):
-    sources: list[Source]
+    sources: list[SourceSegment]
     config: LogConfig
-    sizes: Sizes
-    rules: CleanerRules
+    settings: CleanerSettings
     current_time: int
-    upper_bound_offset: int
+    round_end_offset: int
     legacy_delete_horizon_ms: int
     transactions: bytes
-    """What they were before the group, pickled."""
+    """Their state before the group, pickled."""
     last_records: dict[int, LastRecord]
     latest_offset: int
     """Up to where the map covers."""
@@ -88,45 +76,40 @@ class GroupTask(NamedTuple):
         return sum(source.size for source in self.sources)
 
 
-class Rewritten(NamedTuple):
+class GroupResult(NamedTuple):
     stats: CleanerStats
     witness: Witness | None
-    """As it is afterwards."""
+    """As it is after the group."""
     bytes_since_last_index_entry: int
-    """Of the new segment: who appends to it again goes on counting."""
+    """For the new segment: the next append to it goes on counting."""
 
 
-def rewrite_group(task: GroupTask) -> Rewritten:
-    """Raises what the cleaner raises; then nothing is left."""
+def rewrite_group(task: GroupTask) -> GroupResult:
+    """Rewrite a group. Raises what the cleaner raises; then nothing is left."""
     witness = None if task.witness is None else task.witness()
     stats = CleanerStats()
-    latest = Superseded(_offsets(task), task.latest_offset)
-    if isinstance(witness, Removals):
-        witness.is_superseded = latest.holds
+    latest = SupersededOffsets(_offsets(task), task.latest_offset)
     with whole_partition(group_path(task.work, task.base_offset), task.work) as attempt:
         clock = FixedClock(task.current_time)
-        sizes = task.sizes._asdict()
-        cleaner = Cleaner(task.config, clock, **sizes, witness=witness, rules=task.rules)
+        cleaner = Cleaner(task.config, clock, task.settings, witness=witness)
         this_round = Round(
-            log=cast("PartitionLog", _SourceLog(task, attempt)),
+            log=_TaskLog(task, attempt),
             current_time=task.current_time,
-            upper_bound_offset=task.upper_bound_offset,
+            end_offset=task.round_end_offset,
             legacy_delete_horizon_ms=task.legacy_delete_horizon_ms,
             transactions=pickle.loads(task.transactions),  # noqa: S301  # our own driver's
             stats=stats,
             latest=latest,
         )
-        segments = [_SourceSegment(source) for source in task.sources]
+        segments = [_TaskSegment(source) for source in task.sources]
         try:
-            cleaned = cleaner.clean_group(this_round, cast("list[LogSegment]", segments))
-            unindexed = cleaned._bytes_since_last_index_entry  # noqa: SLF001  # passed on
+            cleaned = cleaner.clean_group(this_round, segments)
+            unindexed = cleaned.bytes_since_last_index_entry
             cleaned.close_handlers()
         finally:
             for segment in segments:
                 segment.log.close_handlers()
-    if isinstance(witness, Removals):
-        witness.is_superseded = None  # counts go back, not what they were made by
-    return Rewritten(stats, witness, unindexed)
+    return GroupResult(stats, witness, unindexed)
 
 
 def group_path(work: str, base_offset: int) -> Path:
@@ -141,10 +124,10 @@ def _offsets(task: GroupTask) -> OffsetSet:
     return found
 
 
-class Superseded:
+class SupersededOffsets:
     """LatestOffsets of which only this is known: whether a record is the latest of its key."""
 
-    utilization = 0.0  # the driver's to tell
+    utilization = 0.0  # the driver knows it
 
     def __init__(self, offsets: OffsetSet, latest_offset: int) -> None:
         self.latest_offset = latest_offset
@@ -154,12 +137,8 @@ class Superseded:
         is_superseded = self._offsets.holds(piece.records.offset)
         return np.where(is_superseded, LONG_MAX, NO_OFFSET)
 
-    def holds(self, _: bytes, offset: int) -> bool:
-        """For records that are judged one by one."""
-        return bool(self._offsets.holds(np.array([offset], np.int64))[0])
 
-
-# ------------------------------------------------------------- what a cleaner asks of a log
+# ---------------------------------------------------------- what a round needs of a log, here
 
 
 class _ReadOnlyFiles(DiskFiles):
@@ -167,8 +146,10 @@ class _ReadOnlyFiles(DiskFiles):
         return super().open(name, write=False)
 
 
-class _SourceSegment:
-    def __init__(self, source: Source) -> None:
+class _TaskSegment:
+    """A CleanableSegment whose file is only read."""
+
+    def __init__(self, source: SourceSegment) -> None:
         path = Path(source.path)
         self.base_offset = source.base_offset
         self.last_modified = source.modified_ms
@@ -179,34 +160,26 @@ class _SourceSegment:
         self.log.size = source.size
         self._next_offset = source.next_offset
 
-    @property
-    def name(self) -> str:
-        return self.log.name
-
     def read_next_offset(self) -> int:
         return self._next_offset
 
 
-class _SourceLog:
+class _TaskLog:
+    """A CleanableLog of one group, which writes into the task's own directory."""
+
     def __init__(self, task: GroupTask, attempt: Path) -> None:
         self.files = DiskFiles(attempt)
         self._aborted = {source.base_offset: source.aborted for source in task.sources}
-        self.producer_state_manager: Any = SimpleNamespace(
-            active_producers={
-                producer_id: SimpleNamespace(
-                    last_data_offset=NO_OFFSET
-                    if last.last_data_offset is None
-                    else last.last_data_offset,
-                    producer_epoch=last.producer_epoch,
-                )
-                for producer_id, last in task.last_records.items()
-            }
-        )
+        self._last_records = task.last_records
 
-    def collect_aborted_transactions(self, start: int, _: int) -> list[AbortedTransaction]:
+    def collect_aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
+        del end  # that of the segment which begins there
         return self._aborted[start]
 
-    @property
-    def segments(self) -> NoReturn:
-        """Asked for where one has to be split, which is the log's own business."""
+    def last_records(self) -> dict[int, LastRecord]:
+        return self._last_records
+
+    def split(self, segment: CleanableSegment) -> NoReturn:
+        """Refuse: only the log itself can do that."""
+        del segment
         raise NotParallelError(f"{self.files.directory}: a segment has to be split first")

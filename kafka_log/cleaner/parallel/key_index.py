@@ -13,8 +13,8 @@ import numpy as np
 
 from kafka_format.columnar.compilation import Kernels, can_compile
 from kafka_format.columnar.kernels import KEY_LENGTH, KEY_POSITION, OFFSET
-from kafka_log.cleaner import map_kernels
-from kafka_log.cleaner.map_kernels import siphash
+from kafka_log.cleaner.columns import map_kernels
+from kafka_log.cleaner.columns.map_kernels import siphash
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -82,7 +82,7 @@ def find_keys(index: Any, hashes: Any, given: Any, numbers: Any) -> None:
 
 
 @kernel
-def hash_rows(
+def hash_rows(  # many parameters: kernels take arrays
     data: Any,
     longs: Any,
     ints: Any,

@@ -3,8 +3,8 @@
     int64 blocks, then for each: int64 offset >> 16, int64 how many; then their contents:
     uint16 each up to 4,096 of them, else 8 KiB of bits
 
-So a set takes about a bit an offset where most offsets are there, and never more than two bytes a
-member. Sets are joined block by block.
+So a set takes about one bit per offset where most offsets are there, and never more than two bytes
+per member. Sets are joined block by block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FEW = 4096
 
 
 def encode_offsets(offsets: Int64s) -> bytes:
-    """Of rising offsets."""
+    """Encode rising offsets."""
     if not len(offsets):
         return b""
     blocks = offsets >> _SHIFT
@@ -81,7 +81,7 @@ class OffsetSet:
             self._blocks[block] = packed if known is None else known | packed
 
     def holds(self, offsets: Int64s) -> Bools:
-        """Which of them are in it."""
+        """Return which of them are in it."""
         found = np.zeros(len(offsets), np.bool_)
         blocks = offsets >> _SHIFT
         for block in np.unique(blocks).tolist():

@@ -20,7 +20,7 @@ NO_OFFSET = -1
 
 
 class NotParallelError(LogError):
-    """A log that one cleaner must look at by itself: damage, offsets out of order, too large."""
+    """A log that one cleaner must clean by itself: damage, offsets out of order, too large."""
 
 
 class Part(NamedTuple):
@@ -30,7 +30,7 @@ class Part(NamedTuple):
     """In the order of the log."""
     path: str
     base_offset: int
-    """Of the segment."""
+    """That of the segment."""
     start: int
     end: int
     is_last_of_segment: bool
@@ -38,8 +38,8 @@ class Part(NamedTuple):
     """Whether its records are for the map."""
 
 
-class Rules(NamedTuple):
-    """What all parts of a round are scanned by."""
+class ScanSettings(NamedTuple):
+    """What the scans of all parts of a round share."""
 
     start_offset: int
     """The first that is dirty."""
@@ -47,7 +47,7 @@ class Rules(NamedTuple):
     ranges: int
     """Into how many the hashes are divided."""
     work: str
-    """A directory that all tasks see, of this round alone."""
+    """A directory that all tasks see, only of this round."""
     verify: bool = False
     """Whether checksums are looked at, which Kafka's cleaner does not."""
 
@@ -60,7 +60,7 @@ def split(
     dirty_from: int | None,
     part_bytes: int,
 ) -> list[Part]:
-    """A segment in parts, at places where its index says that a batch begins.
+    """Divide a segment where its index says that a batch begins.
 
     `dirty_from` is where the map begins to read it, None if it does not.
     """

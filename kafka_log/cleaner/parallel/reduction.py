@@ -6,7 +6,7 @@ row, however often the key occurs.
 
     count_range        of how many keys the first put lies in each part
     first_offsets      where in one part those lie
-    write_superseded   the answer, a file a range, with a set of offsets for each part
+    write_superseded   the answer: one file per range, with a set of offsets for each part
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from kafka_log.cleaner.parallel.key_index import UNKNOWN, KeyIndex, grown
 from kafka_log.cleaner.parallel.offset_set import encode_offsets
 from kafka_log.cleaner.parallel.parts import write_whole
-from kafka_log.cleaner.parallel.scan import Block
+from kafka_log.cleaner.parallel.scan import KeyRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
     Int32s = npt.NDArray[np.int32]
-    Blocks = Iterable[tuple[int, bytes]]
+    RangeBlocks = Iterable[tuple[int, bytes]]
 
 
 class Cut(NamedTuple):
-    """Where the map was full: nothing behind is put, this part was scanned again up to there."""
+    """Where the map was full: nothing after it is put; this part was scanned again up to there."""
 
     part: int
     path: str
@@ -47,18 +47,18 @@ class _Keys:
         self._part = np.zeros(1, np.int32)
         self._relative = np.zeros(1, np.int32)
 
-    def superseded(self, block: Block) -> Int32s:
-        found: Int32s = block.relative[self.index.find(block.hashes) != UNKNOWN]
+    def superseded(self, rows: KeyRows) -> Int32s:
+        found: Int32s = rows.relative[self.index.find(rows.hashes) != UNKNOWN]
         return found
 
-    def put(self, part: int, block: Block) -> None:
+    def put(self, part: int, rows: KeyRows) -> None:
         """Parts come in falling order, so the last to put a key is the first in the log."""
-        is_put = block.first > 0
-        numbers = self.index.numbers(np.ascontiguousarray(block.hashes[is_put]))
+        is_put = rows.first > 0
+        numbers = self.index.numbers(np.ascontiguousarray(rows.hashes[is_put]))
         self._part = grown(self._part, self.index.count)
         self._relative = grown(self._relative, self.index.count)
         self._part[numbers] = part
-        self._relative[numbers] = block.first[is_put] - 1
+        self._relative[numbers] = rows.first[is_put] - 1
 
     @property
     def first_part(self) -> Int32s:
@@ -69,22 +69,22 @@ class _Keys:
         return self._relative[: self.index.count]
 
 
-def _from_the_last(blocks: Blocks) -> list[tuple[int, bytes]]:
+def _from_the_last(blocks: RangeBlocks) -> list[tuple[int, bytes]]:
     return sorted(blocks, key=lambda block: -block[0])
 
 
-def _all_keys(blocks: Blocks) -> _Keys:
+def _all_keys(blocks: RangeBlocks) -> _Keys:
     keys = _Keys()
     for part, data in _from_the_last(blocks):
-        keys.put(part, Block.of(data))
+        keys.put(part, KeyRows.decode(data))
     return keys
 
 
-def count_range(_: int, blocks: Blocks, *, parts: int) -> Int64s:
+def count_range(_: int, blocks: RangeBlocks, *, parts: int) -> Int64s:
     return np.bincount(_all_keys(blocks).first_part, minlength=parts)
 
 
-def first_offsets(_: int, blocks: Blocks, *, part: int) -> Int32s:
+def first_offsets(_: int, blocks: RangeBlocks, *, part: int) -> Int32s:
     """Relative to the segment's base."""
     keys = _all_keys(block for block in blocks if block[0] <= part)
     found: Int32s = keys.first_relative[keys.first_part == part]
@@ -92,9 +92,9 @@ def first_offsets(_: int, blocks: Blocks, *, part: int) -> Int32s:
 
 
 def write_superseded(
-    number: int, blocks: Blocks, *, bases: Sequence[int], cut: Cut | None, work: str
+    number: int, blocks: RangeBlocks, *, bases: Sequence[int], cut: Cut | None, work: str
 ) -> int:
-    """How many keys there are in the range."""
+    """Write what is superseded in a range; return how many keys it has."""
     keys = _Keys()
     encoded = [b""] * len(bases)
     for part, data in _from_the_last(blocks):
@@ -103,10 +103,10 @@ def write_superseded(
             if part > cut.part:
                 continue
             given = read_slice(Path(cut.path), number)
-        block = Block.of(given)
-        found = keys.superseded(block)
+        rows = KeyRows.decode(given)
+        found = keys.superseded(rows)
         encoded[part] = encode_offsets(bases[part] + found.astype(np.int64))
-        keys.put(part, block)
+        keys.put(part, rows)
     write_slices(range_path(work, number), encoded)
     return keys.index.count
 

@@ -33,7 +33,6 @@ from kafka_log.cleaner.parallel.trace import (
     Tracer,
     kinds,
     last_offsets,
-    pass_by,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.records import RecordColumns
     from kafka_format.log_file import SegmentEnd
-    from kafka_log.cleaner.parallel.parts import Part, Rules
+    from kafka_log.cleaner.parallel.parts import Part, ScanSettings
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 
     Int64s = npt.NDArray[np.int64]
@@ -53,29 +52,29 @@ ROW_BYTES = 24
 _INT32_MAX = 2**31 - 1
 
 
-class Refused(NamedTuple):
-    """The first record that a map full behind `ScanTask.limit` would have refused."""
+class RefusedRecord(NamedTuple):
+    """The first record that a map full after `ScanTask.limit` would have refused."""
 
     messages_before: int
-    """Of the part, as CleanerStats counts them."""
+    """Those of the part, as CleanerStats counts them."""
     latest_before: int
     """Up to where the map covered then; -1 if nothing of the part had come before."""
     position: int
-    """Of its batch."""
+    """That of its batch."""
 
 
 class ScanTask(NamedTuple):
     part: Part
-    rules: Rules
+    settings: ScanSettings
     state: bytes | None = None
     """What the transactions were before the part (pickled); None if none was aborted."""
     limit: int = LONG_MAX
     """The last offset that the map took."""
     mark: int = NO_OFFSET
-    """From which offset on `Scanned.refused` is looked for."""
+    """From which offset on `ScanResult.refused` is looked for."""
 
 
-class Scanned(NamedTuple):
+class ScanResult(NamedTuple):
     number: int
     trace: Trace
     messages: int
@@ -85,13 +84,13 @@ class Scanned(NamedTuple):
     last_offset: int
     latest: int
     """The last offset of the last batch at the first dirty offset or later, else -1."""
-    refused: Refused | None
+    refused: RefusedRecord | None
     emitted: int
     """Rows for the reduction."""
 
 
 def walk_part(part: Part) -> Trace:
-    """The transactions of a part alone, by the headers of its batches."""
+    """Return only the transactions of a part, by the headers of its batches."""
     with _opened(part) as file:
         walk = HeaderWalk(file, path=part.path, start=part.start, end=part.end)
         tracer = Tracer(part.path, partial(_read, file.fileno()))
@@ -101,8 +100,8 @@ def walk_part(part: Part) -> Trace:
         return tracer.trace()
 
 
-def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
-    """And a block of rows for each range of hashes."""
+def scan_part(task: ScanTask) -> tuple[ScanResult, list[bytes]]:
+    """Scan a part; return the result and key rows for each range of hashes."""
     part = task.part
     with _opened(part) as file:
         records = RecordScan(
@@ -110,7 +109,7 @@ def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
             path=part.path,
             start=part.start,
             end=part.end,
-            verify=task.rules.verify,
+            verify=task.settings.verify,
             piece_rows=_INT32_MAX,
         )
         scan = _Scan(
@@ -123,7 +122,7 @@ def scan_part(task: ScanTask) -> tuple[Scanned, list[bytes]]:
 
 
 def check_part(part: Part) -> None:
-    """Of what no scan comes to: NotParallelError for a batch whose checksum is wrong, or none."""
+    """Check what no scan comes to. NotParallelError for a wrong checksum."""
     with _opened(part) as file:
         scan = BatchScan(file, path=part.path, start=part.start, end=part.end)
         for batches in scan:
@@ -133,12 +132,12 @@ def check_part(part: Part) -> None:
 
 
 def _opened(part: Part) -> BinaryIO:
-    """A segment of the evidence, or what this log made of one."""
+    """Open a segment of the evidence, or what this log made of one."""
     return cast("BinaryIO", open_evidence(part.path))
 
 
 def _read(fd: int, position: int, size: int) -> bytes:
-    """Bytes of a file beside whoever reads on in it."""
+    """Read bytes of a file that another reader goes on in."""
     return os.pread(fd, size, position)
 
 
@@ -166,7 +165,7 @@ class _Scan:
         self._latest = NO_OFFSET
         self._previous = NO_OFFSET
         self._first_offset = NO_OFFSET
-        self._refused: Refused | None = None
+        self._refused: RefusedRecord | None = None
 
     def add(self, records: RecordColumns) -> None:
         if records.damage:
@@ -185,11 +184,11 @@ class _Scan:
             read = np.diff(edges)
             read[is_control] = 1
             read[left_out] = batches.record_count[left_out]
-            wanted = (offsets >= self._task.rules.start_offset) & ~left_out[batch_of]
-            is_put = wanted & (offsets <= self._task.limit)
-            self._look_for_refused(records, (edges, read), (wanted, is_put), (offsets, batch_of))
+            is_dirty = (offsets >= self._task.settings.start_offset) & ~left_out[batch_of]
+            is_put = is_dirty & (offsets <= self._task.limit)
+            self._look_for_refused(records, (edges, read), (is_dirty, is_put), (offsets, batch_of))
             self._messages += int(read.sum())
-            dirty = np.flatnonzero(last_offsets(batches) >= self._task.rules.start_offset)
+            dirty = np.flatnonzero(last_offsets(batches) >= self._task.settings.start_offset)
             if len(dirty):
                 self._latest = int(last_offsets(batches)[dirty[-1]])
         self._note(hashes, relative, is_put)
@@ -197,14 +196,14 @@ class _Scan:
     def _left_out(
         self, batches: BatchColumns, is_control: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
-        """Batches of aborted transactions."""
+        """Return which batches belong to aborted transactions."""
         left_out = np.zeros(len(batches), np.bool_)
         if self._transactions is None or not self._task.part.is_dirty:
             return left_out
         last = np.maximum.accumulate(last_offsets(batches))
         for i in np.flatnonzero(kinds(batches)).tolist():
             if i:
-                pass_by(self._transactions, int(last[i - 1]))
+                self._transactions.consume_up_to(int(last[i - 1]))
             position, size = int(batches.position[i]), int(batches.size_in_bytes[i])
             raw = memoryview(self._tracer.read(position, size))
             batch = RecordBatch(BatchHeader.unpack(raw), batches.path, position, raw)
@@ -212,7 +211,7 @@ class _Scan:
                 self._transactions.on_control_batch_read(batch)
             else:
                 left_out[i] = self._transactions.on_batch_read(batch)
-        pass_by(self._transactions, int(last[-1]))
+        self._transactions.consume_up_to(int(last[-1]))
         return left_out
 
     def _hashed(
@@ -227,7 +226,7 @@ class _Scan:
             records.ints,
             edges,
             is_data.astype(np.uint8),
-            *self._task.rules.secret,
+            *self._task.settings.secret,
             hashes,
             offsets,
             batch_of,
@@ -254,23 +253,23 @@ class _Scan:
         chosen: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
         rows: tuple[Int64s, Int64s],
     ) -> None:
-        """As the map would: in the order of the records, batches noted when they end."""
-        (edges, counts), (wanted, is_put), (offsets, batch_of) = read, chosen, rows
-        late = np.flatnonzero(wanted & (offsets > self._task.mark))
+        """Look as the map would: record by record, batches noted when they end."""
+        (edges, counts), (is_dirty, is_put), (offsets, batch_of) = read, chosen, rows
+        late = np.flatnonzero(is_dirty & (offsets > self._task.mark))
         if self._refused is not None or not len(late):
             return
         row = int(late[0])
         batch = int(batch_of[row])
         latest = self._latest
         ended = last_offsets(records.batches)[:batch]
-        dirty = np.flatnonzero(ended >= self._task.rules.start_offset)
+        dirty = np.flatnonzero(ended >= self._task.settings.start_offset)
         if len(dirty):
             latest = int(ended[dirty[-1]])
         put = np.flatnonzero(is_put[:row] & (batch_of[:row] == batch))
         if len(put):
             latest = int(offsets[put[-1]])
         within = int(np.searchsorted(records.offset[edges[batch] : edges[batch + 1]], offsets[row]))
-        self._refused = Refused(
+        self._refused = RefusedRecord(
             self._messages + int(counts[:batch].sum()) + within,
             latest,
             int(records.batches.position[batch]),
@@ -284,18 +283,18 @@ class _Scan:
         self._numbers.append(numbers)
         self._relative.append(relative)
 
-    def finish(self) -> tuple[Scanned, list[bytes]]:
-        part, rules = self._task.part, self._task.rules
+    def finish(self) -> tuple[ScanResult, list[bytes]]:
+        part, settings = self._task.part, self._task.settings
         numbers = np.concatenate(self._numbers) if self._numbers else np.empty(0, np.int32)
         relative = np.concatenate(self._relative) if self._relative else np.empty(0, np.int32)
         last = self._last[numbers]
         is_superseded = relative + 1 < last
         superseded = part.base_offset + relative[is_superseded].astype(np.int64)
-        write_whole(superseded_path(rules.work, part.number), encode_offsets(superseded))
+        write_whole(superseded_path(settings.work, part.number), encode_offsets(superseded))
         chosen = ~is_superseded
         numbers, relative = numbers[chosen], relative[chosen]
         first = np.where(relative + 1 == last[chosen], self._first[numbers], 0).astype(np.int32)
-        scanned = Scanned(
+        scanned = ScanResult(
             part.number,
             self._tracer.trace(),
             self._messages,
@@ -306,7 +305,7 @@ class _Scan:
             self._refused,
             len(numbers),
         )
-        return scanned, _blocks(self._keys.hashes[numbers], relative, first, rules.ranges)
+        return scanned, _blocks(self._keys.hashes[numbers], relative, first, settings.ranges)
 
 
 def superseded_path(work: str, number: int) -> Path:
@@ -320,29 +319,29 @@ def _blocks(hashes: Int64s, relative: Int32s, first: Int32s, ranges: int) -> lis
     ends = np.cumsum(np.bincount(range_of, minlength=ranges))
     blocks, begin = [], 0
     for end in ends.tolist():
-        some = order[begin:end]
-        blocks.append(hashes[some].tobytes() + relative[some].tobytes() + first[some].tobytes())
+        rows = order[begin:end]
+        blocks.append(hashes[rows].tobytes() + relative[rows].tobytes() + first[rows].tobytes())
         begin = end
     return blocks
 
 
 def ranges_of(hashes: Int64s, ranges: int) -> Int64s:
-    """By the upper half of the hash; slots of a table go by the lower."""
+    """Return the range of each hash, by its upper half; slots go by the lower."""
     upper = (hashes[:, 1] >> 32) & 0xFFFF_FFFF
     found: Int64s = (upper * ranges) >> 32
     return found
 
 
-class Block(NamedTuple):
+class KeyRows(NamedTuple):
     """Rows of one part and range."""
 
     hashes: Int64s
     relative: Int32s
     first: Int32s
-    """Of the key's records in the part the first that was put, and one more; 0 is none."""
+    """The first put record of the key in the part, plus one; 0 is none."""
 
     @classmethod
-    def of(cls, data: bytes) -> Block:
+    def decode(cls, data: bytes) -> KeyRows:
         rows = len(data) // ROW_BYTES
         return cls(
             np.frombuffer(data, np.int64, 2 * rows).reshape(rows, 2),

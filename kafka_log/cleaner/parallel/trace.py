@@ -1,6 +1,6 @@
-"""The transactions of a part, as much as whoever reads on behind it must know.
+"""The transactions of a part: as much as the reader of the next part must know.
 
-CleanedTransactionMetadata goes through a log batch by batch. What it knows behind a part follows
+CleanedTransactionMetadata goes through a log batch by batch. What it knows after a part follows
 from few of them: every control batch, and of each producer the first and the last transactional
 batch between two of those (one that was aborted begins to count somewhere between, and counts to
 the end). All other batches only say how far it has come. A trace holds these, so that the parts of
@@ -9,8 +9,7 @@ a log can be read at once, and one small replay gives each the state that it beg
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.log_file import AnyBatch
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 
     Int64s = npt.NDArray[np.int64]
@@ -36,7 +34,7 @@ class Event(NamedTuple):
 
     before: int
     raw: bytes
-    """Of a control batch all of it, of another the header."""
+    """All bytes of a control batch, only the header of another."""
 
 
 class Trace(NamedTuple):
@@ -47,7 +45,7 @@ class Trace(NamedTuple):
 
 
 class Tracer:
-    """Told of the batches of a part in order."""
+    """Follows the batches of a part, in order."""
 
     def __init__(self, path: str, read: Callable[[int, int], bytes]) -> None:
         self._path = path
@@ -85,13 +83,13 @@ class Tracer:
 
 
 def last_offsets(batches: BatchColumns) -> Int64s:
-    """Of a legacy message its offset."""
+    """Return the last offset of each batch; that of a legacy message is its own."""
     last: Int64s = np.where(batches.is_legacy, batches.base_offset, batches.last_offset)
     return last
 
 
 def kinds(batches: BatchColumns) -> Int64s:
-    """Not 0 for a batch that is transactional or control."""
+    """Return a number per batch: not 0 if it is transactional or control."""
     kind: Int64s = np.where(batches.is_legacy, 0, batches.attributes & (TRANSACTIONAL | CONTROL))
     return kind
 
@@ -112,20 +110,13 @@ def _matters(producer: Int64s, is_control: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def replay(transactions: CleanedTransactionMetadata, trace: Trace) -> None:
-    """Have it know what it would, had it gone through the part. Raises FormatError."""
+    """Bring it to the state it would have after the part. Raises FormatError."""
     for event in trace.events:
-        pass_by(transactions, event.before)
+        transactions.consume_up_to(event.before)
         raw = memoryview(event.raw)
         batch = RecordBatch(BatchHeader.unpack(raw), trace.path, 0, raw)
         if batch.header.is_control:
             transactions.on_control_batch_read(batch)
         else:
             transactions.on_batch_read(batch)
-    pass_by(transactions, trace.end)
-
-
-def pass_by(transactions: CleanedTransactionMetadata, last_offset: int) -> None:
-    """As a batch that is of no transaction does."""
-    if last_offset > NOTHING:
-        plain: Any = SimpleNamespace(header=SimpleNamespace(last_offset=last_offset))
-        transactions.on_batch_read(cast("AnyBatch", plain))
+    transactions.consume_up_to(trace.end)

@@ -30,6 +30,7 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.log import PartitionLog
 from tests.kafka_log import workload
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.driver import Session, brief_state, files_of
 from tests.kafka_log.workload import START, draw_workload
 from tests.oracle.client import Oracle
@@ -284,7 +285,7 @@ def _chosen(log: PartitionLog, checkpoint: int | None, now: int) -> dict[str, An
 
 
 def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys, rules: CleanerRules) -> Cleaner:
-    return Cleaner(
+    return new_cleaner(
         session.log.config,
         session.clock,
         dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),

@@ -8,11 +8,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.offset_map import Keys
-from kafka_log.cleaner.parallel.cleaner import InProcess, ParallelCleaner, Runner
+from kafka_log.cleaner.parallel.cleaner import (
+    InProcess,
+    ParallelCleaner,
+    ParallelSettings,
+    Runner,
+)
 from kafka_log.cleaner.releases import CleanerRules
 from tests.kafka_log.cleaner import cleaning
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.cleaning import Case, compare_one, set_times
 from tests.kafka_log.driver import Session, files_of
 
@@ -27,19 +32,23 @@ def in_parallel(
 
     def cleaner(
         session: Session, one: Mapping[str, Any], keys: Keys, rules: CleanerRules
-    ) -> Cleaner:
+    ) -> ParallelCleaner:
         del keys
         made.append(
             ParallelCleaner(
-                session.log.config,
-                session.clock,
-                runner=runner or InProcess(),
-                work=folder,
-                task_memory=task_memory or rng.choice((1000, 8000, 40_000, 1 << 20)),
-                dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
-                io_buffer_size=one.get("io_buffer_size", 512 * 1024),
-                message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
-                rules=rules,
+                new_cleaner(
+                    session.log.config,
+                    session.clock,
+                    dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
+                    io_buffer_size=one.get("io_buffer_size", 512 * 1024),
+                    message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
+                    rules=rules,
+                ),
+                runner or InProcess(),
+                ParallelSettings(
+                    work=folder,
+                    task_memory=task_memory or rng.choice((1000, 8000, 40_000, 1 << 20)),
+                ),
             )
         )
         return made[-1]

@@ -26,11 +26,12 @@ from kafka_log.cleaner.errors import (
     LogCleaningError,
     LogDirFailedError,
 )
-from kafka_log.cleaner.states import LogCleanerManager, LogCleaning, LogCleaningPaused, do_work
+from kafka_log.cleaner.manager import LogCleanerManager, LogCleaning, LogCleaningPaused, do_work
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import TopicPartition
 from kafka_log.log import PartitionLog
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session, files_of
 from tests.kafka_log.workload import LONG_MAX, START
@@ -321,7 +322,7 @@ class Managed:
         do_work(self.manager, self.make_cleaner, self.clock)
 
     def make_cleaner(self, log: PartitionLog, check_done: Any) -> Cleaner:
-        return Cleaner(
+        return new_cleaner(
             log.config,
             self.clock,
             dedupe_buffer_size=1 << 20,

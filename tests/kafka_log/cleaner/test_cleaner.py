@@ -10,14 +10,18 @@ from kafka_format.log_file import LogFile
 from kafka_format.record import Record, SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.cleaner.cleanable import filthiest, select
-from kafka_log.cleaner.cleaner import Cleaned, Cleaner
+from kafka_log.cleaner.cleaner import RoundResult
+from kafka_log.cleaner.cleaner_thread import compact_log
 from kafka_log.cleaner.errors import LogCleaningAbortedError
+from kafka_log.cleaner.passes import UNTIL_CLEAN
+from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import DAY_MS, LogConfig
 from kafka_log.disk.crash_points import Crash, CrashingFiles
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.log import PartitionLog
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 NOW = 1_700_000_000_000
 RETENTION = 1000
@@ -62,9 +66,9 @@ class Topic:
     def roll(self) -> None:
         self.log.roll()
 
-    def clean(self, checkpoint: int | None = None, **options: int) -> Cleaned:
+    def clean(self, checkpoint: int | None = None, **options: int) -> RoundResult:
         self.log.update_high_watermark(self.log.log_end_offset)
-        return Cleaner(self.log.config, self.clock, **options).clean(self.log, checkpoint)
+        return new_cleaner(self.log.config, self.clock, **options).clean(self.log, checkpoint)
 
     def batches(self) -> list[RecordBatch]:
         found = []
@@ -204,8 +208,11 @@ def test_rounds_follow_each_other_until_the_log_is_clean(topic: Topic) -> None:
     topic.log.update_config(
         LogConfig(min_cleanable_dirty_ratio=0.0, segment_index_bytes=1000, segment_bytes=1)
     )
-    cleaner = Cleaner(topic.log.config, topic.clock, dedupe_buffer_size=72)
-    assert [each.next_dirty_offset for each in cleaner.iter_rounds(topic.log, None)] == [2, 4, 5]
+    settings = CleanerSettings(dedupe_buffer_size=72)
+    done = compact_log(
+        topic.log, None, settings, topic.clock, passes=UNTIL_CLEAN, only_when_due=True
+    )
+    assert [each.next_dirty_offset for each in done.rounds] == [2, 4, 5]
     assert topic.left() == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"a", b"3")]
 
 

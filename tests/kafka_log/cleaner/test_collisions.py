@@ -9,8 +9,8 @@ from kafka_format.batch import encode_batch
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.log_file import LogFile
 from kafka_format.record import SimpleRecord
-from kafka_log.cleaner import map_kernels
-from kafka_log.cleaner.key_table import KeyTable
+from kafka_log.cleaner.columns import map_kernels
+from kafka_log.cleaner.columns.key_table import KeyTable
 from kafka_log.cleaner.offset_map import NOT_FOUND, Keys, OffsetMap
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.cleaning import run_pass

@@ -16,7 +16,6 @@ import pytest
 from kafka_format.batch import RecordBatch, encode_batch
 from kafka_format.log_file import LogFile
 from kafka_format.record import SimpleRecord
-from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from kafka_log.clock import FixedClock, Scheduler
@@ -24,6 +23,7 @@ from kafka_log.config import DAY_MS, LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.log import PartitionLog
 from tests import golden
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 NEVER = 2**62
 TODAY = 1_794_819_120_000  # 2026-11-16, when the packs were made
@@ -143,7 +143,7 @@ def _rerun(
         DiskFiles(directory), config, clock, Scheduler(clock), recovery_point=NEVER
     )
     log.update_high_watermark(log.log_end_offset)
-    Cleaner(log.config, clock, keys=keys, rules=rules).clean(log, one.checkpoint)
+    new_cleaner(log.config, clock, keys=keys, rules=rules).clean(log, one.checkpoint)
     log.close_handlers()
 
 

@@ -19,12 +19,12 @@ from kafka_format.control import ControlRecordType, encode_control_record, end_t
 from kafka_format.log_file import LogFile
 from kafka_format.record import Header, Record, SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
-from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config import LogConfig
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.log import PartitionLog
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.stories import Story
 from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
@@ -175,7 +175,7 @@ class Topic:
     def clean(self, one: Pass, **how: Any) -> None:
         self.clock.now_ms += one.later
         slots = next(each for each in range(2, 2000) if int(each * 0.9) >= one.entries)
-        cleaner = Cleaner(self.log.config, self.clock, dedupe_buffer_size=24 * slots, **how)
+        cleaner = new_cleaner(self.log.config, self.clock, dedupe_buffer_size=24 * slots, **how)
         found = cleaner.clean(self.log, None if one.is_whole else self.checkpoint)
         self.checkpoint = found.next_dirty_offset
 

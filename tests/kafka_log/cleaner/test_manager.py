@@ -1,269 +1,409 @@
-"""One log through the cleaner's whole day: what is due, rounds, retention, the checkpoint."""
+"""Which logs are cleaned, by whom, and what is written of it: literals, and Kafka's beside them."""
 
-import gc
-import weakref
-from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from threading import Thread
 
 import pytest
 
-from kafka_format.columnar.compilation import can_compile
-from kafka_format.control import ControlRecordType
-from kafka_log.cleaner import key_table, lanes
-from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.cleaner.explain import explain
-from kafka_log.cleaner.manager import (
-    BrokerSettings,
-    Compaction,
-    TooSmallMapError,
-    compact_log,
-    outlook,
-)
-from kafka_log.cleaner.offset_map import Keys
-from kafka_log.disk.files import DiskFiles
-from tests.kafka_log.cleaner.test_cleaner import CONFIG, NOW, RETENTION, Topic
+from kafka_log.cleaner.errors import LogCleaningError
+from tests.kafka_log.cleaner.managed import DIRS, Managed, Operation, World, batch, text_of
+from tests.kafka_log.compare import scratch
+from tests.kafka_log.workload import START
+from tests.oracle.client import Oracle
 
-TWO_KEYS = BrokerSettings(dedupe_buffer_size=72)
+ONE = len(batch("x"))
+TWICE = "(x) | (x) |"
+THREE = b"\0\0\0\3"  # a batch is longer than that
+LENGTH = 8  # of a batch, where it lies
 
 
-@pytest.fixture
-def topic(tmp_path: Path) -> Topic:
-    folder = tmp_path / "topic-0"
-    folder.mkdir()
-    return Topic(DiskFiles(folder))
+def of(name: str, **more: object) -> Operation:
+    """An operation on log t-0 in dir a, unless another is named."""
+    return {"do": name, "partition": "t-0", "dir": "a"} | more
 
 
-def compacted(topic: Topic, checkpoint: int | None = None, **options: object) -> Compaction:
-    log = topic.log
-    log.update_high_watermark(log.log_end_offset)
-    settings = options.pop("settings", BrokerSettings())
-    return compact_log(log, checkpoint, settings, topic.clock, **options)
+GRAB: Operation = {"do": "grab"}
+WORK: Operation = {"do": "work"}
+DELETABLE: Operation = {"do": "deletable"}
+DONE = of("done_cleaning", offset=2)
+CLEAN_UP_TO_2 = text_of({"t-0": 2})
+
+# ---------------------------------------------------------------------------- which log is taken
 
 
-def fill(topic: Topic, segments: int = 4) -> None:
-    """Two keys a segment, and an empty active one."""
-    for number in range(segments):
-        topic.put(("a", str(number)), ("b", str(number)))
-        topic.roll()
+def test_a_failure_to_tell_what_is_dirty_names_the_partition(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("b/broken-1", TWICE)
+    world.damaged("b/broken-1", LENGTH, THREE)
+    (told,) = world.told(oracle, GRAB)
+    assert (told["error"], told["states"]) == ("LogCleaningException", {})
+    with scratch() as folder:
+        world.write(folder / "root")
+        with Managed(folder / "root", world.run()) as ours:
+            with pytest.raises(LogCleaningError, match=r"broken-1: .*000\.log@0") as raised:
+                ours.manager.grab_filthiest_compacted_log(START)
+            assert raised.value.partition == ("broken", 1)
+            assert raised.value.log.files.directory.endswith("b/broken-1")
 
 
-def test_one_round_ends_where_the_dirty_part_does(topic: Topic) -> None:
-    fill(topic)
-    done = compacted(topic)
-    assert [(each.outlook.first_dirty_offset, each.next_dirty_offset) for each in done.rounds] == [
-        (0, 8)
-    ]
-    assert (done.checkpoint, done.is_clean) == (8, True)
+def test_the_dirtiest_log_is_taken_and_each_only_once(oracle: Oracle) -> None:
+    world = World().log("a/t-0", "(x) (x) | (x) |").log("a/u-0", TWICE).log("b/v-0", "(x)")
+    world.checkpoint("a", {"t-0": 2, "u-0": 1})
+    first, second, third = world.told(oracle, GRAB, GRAB, GRAB)
+    assert first["answer"] == {
+        "partition": "u-0",
+        "first_dirty_offset": 1,
+        "first_uncleanable_offset": 2,
+        "cleanable_bytes": ONE,
+    }
+    assert second["answer"]["partition"] == "t-0"
+    assert third["answer"] is None
+    assert third["states"] == {"t-0": "in progress", "u-0": "in progress"}
 
 
-@pytest.mark.skipif(not can_compile(), reason="numba")
-@pytest.mark.parametrize("explains", [False, True])
-def test_a_cleaner_gives_its_memory_back_before_python_looks_for_garbage(
-    topic: Topic, monkeypatch: pytest.MonkeyPatch, *, explains: bool
+def test_an_uncleanable_partition_is_not_taken(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("b/u-0", TWICE)
+    *_, told = world.told(oracle, of("mark_uncleanable"), GRAB)
+    assert told["answer"]["partition"] == "u-0"
+
+
+def test_a_partition_in_progress_is_not_taken(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("b/u-0", TWICE)
+    *_, told = world.told(oracle, GRAB, GRAB)
+    assert told["answer"]["partition"] == "u-0"
+
+
+def test_partitions_uncleanable_and_in_progress_are_not_taken_together(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("b/u-0", TWICE).log("b/v-0", TWICE)
+    *_, third, fourth = world.told(oracle, of("mark_uncleanable"), GRAB, GRAB, GRAB)
+    assert third["answer"]["partition"] == "v-0"
+    assert fourth["answer"] is None
+
+
+def test_a_mark_in_another_log_dir_does_not_make_a_partition_uncleanable(oracle: Oracle) -> None:
+    *_, told = World().log("a/t-0", TWICE).told(oracle, of("mark_uncleanable", dir="b"), GRAB)
+    assert told["answer"]["partition"] == "t-0"
+
+
+@pytest.mark.parametrize("offset", [0, 99])
+@pytest.mark.parametrize("batches", ["(x) | (x) (x)", "(x) (x) |"])
+def test_a_checkpoint_outside_of_the_log_is_written_anew_though_the_log_is_not_taken(
+    oracle: Oracle, offset: int, batches: str
 ) -> None:
-    """Its table and its buffers are hundreds of megabytes, and the next log wants its own."""
-    held: list[weakref.ref[object]] = []
-
-    def remembered(size: int, new: Callable[[int], object] = key_table._new_table) -> object:
-        table = new(size)
-        held.append(weakref.ref(table))
-        return table
-
-    class Remembered(lanes.Lane):
-        def __init__(self, *options: Any) -> None:
-            super().__init__(*options)
-            held.append(weakref.ref(self))
-
-    monkeypatch.setattr(key_table, "_new_table", remembered)
-    monkeypatch.setattr(lanes, "Lane", Remembered)
-    fill(topic)
-    gc.disable()
-    try:
-        if explains:
-            topic.log.update_high_watermark(topic.log.log_end_offset)
-            explain(
-                topic.log,
-                None,
-                lambda _: None,
-                make_cleaner=lambda witness: BrokerSettings().cleaner(CONFIG, topic.clock, witness),
-                now_ms=NOW,
-            )
-        else:
-            compacted(topic)
-        *used, fresh = [each() is not None for each in held]
-        assert (used, fresh) == ([False, False], True)  # a table, a lane; and a small new table
-    finally:
-        gc.enable()
-
-
-def test_a_map_for_two_keys_takes_a_round_a_segment(topic: Topic) -> None:
-    """Full is asked before each put, so the third record ends a round."""
-    fill(topic)
-    done = compacted(topic, settings=TWO_KEYS, passes=None)
-    assert [each.next_dirty_offset for each in done.rounds] == [2, 4, 6, 8]
-    assert [each.is_map_full for each in done.rounds] == [True, True, True, False]
-    assert [offset for offset, _, _ in topic.left()] == [6, 7]
-
-
-def test_so_many_passes_are_made_and_no_more(topic: Topic) -> None:
-    fill(topic)
-    done = compacted(topic, settings=TWO_KEYS, passes=2)
-    assert (len(done.rounds), done.checkpoint, done.is_clean) == (2, 4, False)
-
-
-def test_passes_end_when_nothing_is_dirty(topic: Topic) -> None:
-    fill(topic)
-    assert len(compacted(topic, passes=5).rounds) == 1
-
-
-def test_nothing_dirty_is_no_round_and_leaves_the_checkpoint(topic: Topic) -> None:
-    fill(topic)
-    done = compacted(topic, 8)
-    assert (done.rounds, done.checkpoint, done.is_clean) == ([], 8, True)
-    assert done.outlook.reason == "nothing is dirty up to 8"
-
-
-def test_a_log_without_a_checkpoint_and_without_dirt_gets_none(topic: Topic) -> None:
-    topic.put(("a", "1"))
-    assert compacted(topic).checkpoint is None
-
-
-@pytest.mark.parametrize("checkpoint", [-5, 9, 100])
-def test_a_checkpoint_outside_of_the_log_begins_at_its_start(topic: Topic, checkpoint: int) -> None:
-    fill(topic)
-    done = compacted(topic, checkpoint)
-    assert done.outlook.checkpoint_was_invalid
-    assert (done.rounds[0].outlook.first_dirty_offset, done.checkpoint) == (0, 8)
-
-
-def test_an_invalid_checkpoint_is_corrected_even_if_nothing_is_due(topic: Topic) -> None:
-    fill(topic)
-    topic.log.update_config(replace(CONFIG, min_cleanable_dirty_ratio=1.0))
-    done = compacted(topic, 100, only_when_due=True)
-    assert (done.rounds, done.checkpoint) == ([], 0)
-
-
-def test_an_offset_of_ones_own_is_used_instead_of_the_checkpoint(topic: Topic) -> None:
-    fill(topic)
-    done = compacted(topic, 8, first_dirty_offset=4)
-    assert (done.outlook.first_dirty_offset, done.checkpoint) == (4, 8)
-
-
-def test_only_what_is_due_is_cleaned_if_so_wanted(topic: Topic) -> None:
-    fill(topic)
-    done = compacted(topic, 4, only_when_due=True)
-    assert done.rounds == []
-    assert (done.outlook.is_due, done.outlook.reason) == (False, "dirty ratio 0.50, not above 0.5")
-    topic.log.update_config(replace(CONFIG, min_cleanable_dirty_ratio=0.4))
-    assert len(compacted(topic, 4, only_when_due=True).rounds) == 1
-
-
-def test_a_log_dirty_for_too_long_is_due_whatever_the_ratio(topic: Topic) -> None:
-    fill(topic)
-    topic.log.update_config(replace(CONFIG, max_compaction_lag_ms=50))
-    topic.clock.now_ms = NOW + 50
-    assert not outlook(topic.log, 6, topic.clock()).is_due
-    topic.clock.now_ms = NOW + 51
-    topic.log.update_high_watermark(topic.log.log_end_offset)
-    seen = outlook(topic.log, 6, topic.clock())
-    assert (seen.is_due, seen.reason) == (
-        True,
-        "dirty ratio 0.25, but dirty 1 ms longer than max.compaction.lag.ms",
-    )
-
-
-def test_what_holds_the_cleaner_back_is_told(topic: Topic) -> None:
-    fill(topic, 2)
-    topic.put(("x", "open"), producer_id=7)
-    topic.roll()
-    topic.log.update_high_watermark(topic.log.log_end_offset)
-    assert outlook(topic.log, None, NOW).held_by == "open transaction"
-    topic.end(ControlRecordType.COMMIT, 7)
-    topic.log.update_high_watermark(3)
-    assert outlook(topic.log, None, NOW).held_by == "high watermark"
-    topic.log.update_high_watermark(topic.log.log_end_offset)
-    assert outlook(topic.log, None, NOW).held_by == "active segment"
-    topic.log.update_config(replace(CONFIG, min_compaction_lag_ms=10))
-    assert outlook(topic.log, None, NOW).held_by == "min.compaction.lag.ms"
-
-
-def test_reasons_and_statistics_are_of_the_same_records(topic: Topic) -> None:
-    topic.put(("a", "1"), ("b", "1"), ("gone", "1"))
-    topic.put(("x", "aborted"), producer_id=7)
-    topic.end(ControlRecordType.ABORT, 7)
-    topic.put(("a", "2"), ("gone", None))
-    topic.roll()
-    first = compacted(topic).rounds[0]
-    assert (first.removed.superseded, first.removed.aborted) == (2, 1)
-    topic.clock.now_ms = NOW + RETENTION
-    topic.put(("c", "1"))
-    topic.roll()
-    second = compacted(topic, first_dirty_offset=0).rounds[0]
-    assert (second.removed.tombstone, second.removed.superseded) == (1, 0)
-    for done in (first, second):
-        read = done.stats.messages_read + done.removed.unread
-        assert read == done.stats.messages_written + done.removed.total
-
-
-@pytest.mark.parametrize("keys", Keys)
-def test_reasons_are_the_same_however_keys_are_known(tmp_path: Path, keys: Keys) -> None:
-    (tmp_path / "topic-0").mkdir()
-    topic = Topic(DiskFiles(tmp_path / "topic-0"))
-    topic.put(("a", None), ("a", "2"), ("b", None), ("c", "1"))
-    topic.roll()
-    settings = BrokerSettings(keys=keys)
-    compacted(topic, settings=settings)
-    topic.put(("b", None))
-    topic.roll()
-    topic.clock.now_ms = NOW + RETENTION  # both horizons of the first pass have come
-    removed = compacted(topic, settings=settings, first_dirty_offset=0).rounds[0].removed
-    assert (removed.superseded, removed.tombstone) == (1, 0)
-
-
-def test_retention_follows_a_round(topic: Topic) -> None:
-    fill(topic)
-    topic.log.update_config(
-        replace(CONFIG, cleanup_policy=frozenset({"compact", "delete"}), retention_bytes=0)
-    )
-    done = compacted(topic)
-    assert done.deleted_segments > 0
-    assert (done.checkpoint, topic.log.log_start_offset) == (8, 8)
-    assert topic.left() == []
-
-
-def test_below_the_log_start_segments_go_whatever_the_policy(topic: Topic) -> None:
-    fill(topic)
-    topic.log.update_high_watermark(8)
-    topic.log.maybe_increment_log_start_offset(4)
-    done = compacted(topic, 8)
-    assert (done.rounds, done.deleted_segments) == ([], 2)
+    world = World().log("a/t-0", batches, min_cleanable_dirty_ratio=1.0)
+    world.checkpoint("a", {"t-0": offset})
+    start = {"do": "log", "log": "a/t-0", "step": {"do": "log_start_offset", "offset": 1}}
+    _, told = world.told(oracle, start, GRAB)
+    assert told["answer"] is None
+    assert told["checkpoints"]["a"] == text_of({"t-0": 1})
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        BrokerSettings(dedupe_buffer_size=47),
-        BrokerSettings(threads=0),
-        BrokerSettings(load_factor=0.0),
-        BrokerSettings(io_buffer_size=1),
-    ],
+    ("policy", "deletable"), [("delete", []), ("compact", ["t-0"]), ("compact,delete", ["t-0"])]
 )
-def test_a_map_without_room_is_refused(topic: Topic, settings: BrokerSettings) -> None:
-    fill(topic)
-    with pytest.raises(TooSmallMapError, match="expected"):
-        compacted(topic, settings=settings)
+def test_the_cleaner_deletes_from_compacted_logs_alone(
+    oracle: Oracle, policy: str, deletable: list[str]
+) -> None:
+    (told,) = World().log("a/t-0", TWICE, policy=policy).told(oracle, DELETABLE)
+    assert told["answer"] == deletable
+    assert told["states"] == dict.fromkeys(deletable, "in progress")
 
 
-def test_a_log_that_kafka_would_mark_uncleanable_says_why(topic: Topic) -> None:
-    """A batch larger than a message may be, in a buffer that may not grow for it."""
-    topic.put(("a", "x" * 4000))
-    topic.roll()
-    topic.log.update_config(replace(CONFIG, max_message_bytes=100))
-    settings = BrokerSettings(io_buffer_size=200, message_max_bytes=100)
-    segment = topic.log.log_segments[0]
-    segment.log.file.truncate(segment.size - 1)
-    segment.log.size -= 1
-    with pytest.raises((UncleanableError, ValueError), match=r"000\.log@0: found"):
-        compacted(topic, settings=settings)
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_the_cleaner_does_not_delete_from_an_uncleanable_log(oracle: Oracle, policy: str) -> None:
+    world = World().log("a/t-0", TWICE, policy=policy)
+    *_, told = world.told(oracle, of("mark_uncleanable"), DELETABLE)
+    assert (told["answer"], told["states"]) == ([], {})
+
+
+def test_the_cleaner_does_not_delete_from_a_log_that_is_being_cleaned(oracle: Oracle) -> None:
+    *_, told = World().log("a/t-0", TWICE).told(oracle, GRAB, DELETABLE)
+    assert told["answer"] == []
+
+
+# ------------------------------------------------------------------------------------------ paused
+
+
+def policy(new: str, world: World) -> Operation:
+    config = world.configs["a/t-0"] | {"cleanup.policy": new}
+    return {"do": "log", "log": "a/t-0", "step": {"do": "update_config", "config": config}}
+
+
+def test_a_log_that_is_paused_for_retention_is_not_cleaned_though_it_is_compacted_now(
+    oracle: Oracle,
+) -> None:
+    world = World().log("a/t-0", TWICE, policy="delete")
+    paused, _, grabbed, deletable, _, again = world.told(
+        oracle,
+        {"do": "pause_non_compacted"},
+        policy("compact", world),
+        GRAB,
+        DELETABLE,
+        of("resume"),
+        GRAB,
+    )
+    assert (paused["answer"], paused["states"]) == (["t-0"], {"t-0": "paused(1)"})
+    assert (grabbed["answer"], deletable["answer"]) == (None, [])
+    assert again["answer"]["partition"] == "t-0"
+
+
+def test_a_log_that_is_being_cleaned_is_not_paused_for_retention_though_it_is_not_compacted_now(
+    oracle: Oracle,
+) -> None:
+    world = World().log("a/t-0", TWICE)
+    pause: Operation = {"do": "pause_non_compacted"}
+    *_, during, done, after = world.told(oracle, GRAB, policy("delete", world), pause, DONE, pause)
+    assert (during["answer"], during["states"]) == ([], {"t-0": "in progress"})
+    assert done["checkpoints"]["a"] == CLEAN_UP_TO_2
+    assert after["answer"] == ["t-0"]
+
+
+def test_each_pause_takes_a_resume_and_one_more_is_refused(oracle: Oracle) -> None:
+    told = (
+        World()
+        .log("a/t-0", TWICE)
+        .told(
+            oracle,
+            of("abort_and_pause"),
+            of("abort_and_pause"),
+            of("resume"),
+            GRAB,
+            of("resume"),
+            of("resume"),
+            GRAB,
+        )
+    )
+    assert [each["states"] for each in told] == [
+        {"t-0": "paused(1)"},
+        {"t-0": "paused(2)"},
+        {"t-0": "paused(1)"},
+        {"t-0": "paused(1)"},
+        {},
+        {},
+        {"t-0": "in progress"},
+    ]
+    assert told[3]["answer"] is None
+    assert [each.get("error") for each in told[4:6]] == [None, "IllegalStateException"]
+
+
+def test_an_abort_waits_until_the_cleaner_has_stopped_and_leaves_the_log_free(
+    oracle: Oracle,
+) -> None:
+    aborted, asked, twice, resumed, done = (
+        World()
+        .log("a/t-0", TWICE)
+        .told(oracle, GRAB, of("abort"), of("check"), of("abort"), of("resume"), DONE)[1:]
+    )
+    assert (aborted["states"], aborted.get("error")) == ({"t-0": "aborted"}, None)
+    assert asked["error"] == "LogCleaningAbortedException"
+    assert (twice["error"], resumed["error"]) == ("IllegalStateException",) * 2
+    assert (done["states"], done["checkpoints"]["a"]) == ({}, "")
+
+
+def test_an_abort_of_a_log_that_nobody_cleans_leaves_it_free(oracle: Oracle) -> None:
+    (told,) = World().log("a/t-0", TWICE).told(oracle, of("abort"))
+    assert (told["states"], told.get("error")) == ({}, None)
+
+
+def test_pauses_balance_when_a_log_is_truncated_while_its_topic_is_deleted(
+    oracle: Oracle,
+) -> None:
+    """Truncation pauses, deletion aborts, then the truncation resumes what has no log any more."""
+    cut = {"do": "log", "log": "a/t-0", "step": {"do": "truncate_to", "offset": 1}}
+    told = (
+        World()
+        .log("a/t-0", TWICE)
+        .checkpoint("a", {"t-0": 2})
+        .told(
+            oracle,
+            of("abort_and_pause"),
+            of("abort"),
+            of("remove_log"),
+            of("remove_checkpoint"),
+            cut,
+            of("resume"),
+        )
+    )
+    assert [each["states"] for each in told] == [{"t-0": "paused(1)"}] * 5 + [{}]
+    assert told[-1]["checkpoints"]["a"] == text_of({})
+    assert not any("error" in each for each in told)
+
+
+def test_a_real_round_stops_when_its_log_is_wanted() -> None:
+    """The cleaner asks the manager; who aborts goes on when the round has been given up."""
+    world = World().log("a/t-0", TWICE)
+    with scratch() as folder:
+        world.write(folder / "root")
+        with Managed(folder / "root", world.run()) as ours:
+            manager, partition = ours.manager, ("t", 0)
+            make_cleaner = ours.make_cleaner
+            waiting = Thread(target=manager.abort_and_pause_cleaning, args=[partition])
+
+            def wanted(log: object, check_done: object) -> object:
+                waiting.start()
+                while waiting.is_alive() and ours.after(of("check")).get("error") is None:
+                    waiting.join(0.001)
+                return make_cleaner(log, check_done)  # type: ignore[arg-type]
+
+            ours.make_cleaner = wanted  # type: ignore[method-assign,assignment]
+            told = ours.after(WORK)
+            waiting.join()
+            assert (told["states"], told["checkpoints"]["a"]) == ({"t-0": "paused(1)"}, "")
+            assert not list((folder / "root/a/t-0").glob("*.cleaned"))
+
+
+# -------------------------------------------------------------------------------------------- done
+
+
+@pytest.mark.parametrize("done", [DONE, of("done_deleting")])
+def test_done_is_refused_of_a_log_without_a_state_and_of_a_paused_one(
+    oracle: Oracle, done: Operation
+) -> None:
+    first, _, second = World().log("a/t-0", TWICE).told(oracle, done, of("abort_and_pause"), done)
+    assert (first["error"], first["states"]) == ("IllegalStateException", {})
+    assert (second["error"], second["states"]) == ("IllegalStateException", {"t-0": "paused(1)"})
+    assert second["checkpoints"]["a"] == ""
+
+
+def test_done_cleaning_writes_the_checkpoint_of_a_log_in_progress(oracle: Oracle) -> None:
+    _, told = World().log("a/t-0", TWICE).told(oracle, GRAB, DONE)
+    assert (told["states"], told["checkpoints"]) == ({}, {"a": CLEAN_UP_TO_2, "b": ""})
+
+
+def test_done_deleting_frees_a_log_in_progress_and_writes_nothing(oracle: Oracle) -> None:
+    _, told = World().log("a/t-0", TWICE).told(oracle, DELETABLE, of("done_deleting"))
+    assert (told["states"], told["checkpoints"]) == ({}, dict.fromkeys(DIRS, ""))
+
+
+@pytest.mark.parametrize("done", [DONE, of("done_deleting")])
+def test_done_pauses_an_aborted_log_and_leaves_the_checkpoint(
+    oracle: Oracle, done: Operation
+) -> None:
+    world = World().log("a/t-0", TWICE).checkpoint("a", {"t-0": 1})
+    *_, told = world.told(oracle, GRAB, of("abort_and_pause"), done)
+    assert told["states"] == {"t-0": "paused(1)"}
+    assert told["checkpoints"]["a"] == text_of({"t-0": 1})
+
+
+# ------------------------------------------------------------------------------------- checkpoints
+
+
+def test_a_row_is_added_to_the_checkpoint_and_removed(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("a/u-0", TWICE)
+    first, second, third = world.told(
+        oracle,
+        of("update_checkpoint", offset=1),
+        of("update_checkpoint", partition="u-0", offset=2),
+        of("remove_checkpoint"),
+    )
+    assert first["checkpoints"]["a"] == text_of({"t-0": 1})
+    assert second["checkpoints"]["a"] == text_of({"t-0": 1, "u-0": 2})
+    assert third["checkpoints"]["a"] == text_of({"u-0": 2})
+
+
+def test_rows_of_partitions_without_a_log_are_dropped_with_any_change(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).checkpoint("a", {"t-0": 1, "gone-3": 7})
+    (told,) = world.told(oracle, {"do": "remove_checkpoint", "dir": "a"})
+    assert told["checkpoints"]["a"] == text_of({"t-0": 1})
+
+
+@pytest.mark.parametrize(("offset", "left"), [(0, 0), (1, 1), (2, 2), (3, 2)])
+def test_a_truncation_moves_the_checkpoint_only_downward(
+    oracle: Oracle, offset: int, left: int
+) -> None:
+    world = World().log("a/t-0", TWICE).checkpoint("a", {"t-0": 2})
+    (told,) = world.told(oracle, of("truncate_checkpoint", offset=offset))
+    assert told["checkpoints"]["a"] == text_of({"t-0": left})
+
+
+def test_a_truncation_adds_no_row_and_drops_none_of_a_partition_without_a_log(
+    oracle: Oracle,
+) -> None:
+    world = World().log("a/t-0", TWICE).log("a/u-0", TWICE)
+    world.checkpoint("a", {"gone-3": 7, "t-0": 2})
+    first, second = world.told(
+        oracle,
+        of("truncate_checkpoint", partition="u-0", offset=1),
+        of("truncate_checkpoint", offset=1),
+    )
+    assert first["checkpoints"]["a"] == text_of({"gone-3": 7, "t-0": 2})
+    assert second["checkpoints"]["a"] == text_of({"gone-3": 7, "t-0": 1})
+
+
+def test_a_truncation_leaves_the_checkpoint_of_a_log_that_is_not_compacted(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE, policy="delete").checkpoint("a", {"t-0": 2})
+    (told,) = world.told(oracle, of("truncate_checkpoint", offset=1))
+    assert told["checkpoints"]["a"] == CLEAN_UP_TO_2
+
+
+def test_a_log_that_moves_takes_its_row_and_its_mark_along(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("a/u-0", TWICE)
+    world.checkpoint("a", {"t-0": 2, "u-0": 1})
+    _, told = world.told(oracle, of("mark_uncleanable"), of("alter_dir", to="b"))
+    assert told["checkpoints"] == {"a": text_of({"u-0": 1}), "b": CLEAN_UP_TO_2}
+    assert [told["uncleanable"][each]["partitions"] for each in DIRS] == [[], ["t-0"]]
+
+
+def test_a_log_without_a_row_moves_without_one(oracle: Oracle) -> None:
+    (told,) = World().log("a/t-0", TWICE).told(oracle, of("alter_dir", to="b"))
+    assert told["checkpoints"] == {"a": "", "b": ""}
+
+
+def test_a_failed_log_dir_is_neither_read_nor_written(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("b/u-0", TWICE)
+    world.checkpoint("a", {"t-0": 1}).checkpoint("b", {"u-0": 1})
+    failed: Operation = {"do": "dir_failure", "dir": "a"}
+    *_, grabbed, updated = world.told(oracle, failed, GRAB, of("update_checkpoint", offset=2))
+    assert grabbed["answer"]["first_dirty_offset"] == 0  # dirtier, without its checkpoint
+    assert updated["checkpoints"] == {"a": text_of({"t-0": 1}), "b": text_of({"u-0": 1})}
+
+
+def test_a_checkpoint_that_cannot_be_read_takes_its_log_dir_offline(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("b/u-0", TWICE).checkpoint("b", {"u-0": 1})
+    torn: Operation = {"do": "write_checkpoint", "dir": "a", "text": "0\n2\nt 0 1\n"}
+    _, grabbed, truncated = world.told(oracle, torn, GRAB, of("truncate_checkpoint", offset=0))
+    assert (grabbed["answer"]["partition"], grabbed["offline"]) == ("t-0", ["a"])
+    assert truncated["error"] == "KafkaStorageException"
+
+
+# ------------------------------------------------------------------------------------- uncleanable
+
+
+def test_two_damaged_partitions_become_uncleanable_and_are_counted_with_their_bytes(
+    oracle: Oracle,
+) -> None:
+    """One cannot even be looked at; of the other the cleaner dies; the third is cleaned."""
+    world = World().log("a/t-0", "(x) | (x) |").log("a/u-0", "(x) (x) | (x) |")
+    world.log("a/v-0", TWICE).checkpoint("a", {"t-0": 0})
+    world.damaged("a/t-0", LENGTH, THREE).damaged("a/u-0", ONE + LENGTH, THREE)
+    first, second, third, last = world.told(oracle, WORK, WORK, WORK, WORK)
+    assert first["uncleanable"]["a"] == {"partitions": ["t-0"], "count": 1, "bytes": 2 * ONE}
+    assert second["uncleanable"]["a"] == {
+        "partitions": ["t-0", "u-0"],
+        "count": 2,
+        "bytes": 5 * ONE,
+    }
+    assert second["checkpoints"]["a"] == text_of({"t-0": 0, "u-0": 0})
+    assert third["checkpoints"]["a"] == text_of({"t-0": 0, "u-0": 0, "v-0": 2})
+    assert last["uncleanable"] == second["uncleanable"]
+    assert (last["states"], last["uncleanable"]["b"]["count"]) == ({}, 0)
+
+
+def test_an_uncleanable_partition_is_forgotten_when_its_log_is_deleted(oracle: Oracle) -> None:
+    world = World().log("a/t-0", TWICE).log("a/u-0", TWICE)
+    *_, told = world.told(
+        oracle,
+        of("mark_uncleanable"),
+        of("mark_uncleanable", partition="u-0"),
+        of("remove_log"),
+        {"do": "maintain"},
+    )
+    assert told["uncleanable"]["a"]["partitions"] == ["u-0"]
+
+
+def test_a_cleaner_thread_cleans_writes_how_far_and_deletes_below_the_log_start(
+    oracle: Oracle,
+) -> None:
+    world = World().log("a/t-0", "(x) | (x) | (x) |")
+    start = {"do": "log", "log": "a/t-0", "step": {"do": "log_start_offset", "offset": 3}}
+    cleaned, _, deleted = world.told(oracle, WORK, start, WORK)
+    assert (cleaned["checkpoints"]["a"], cleaned["states"]) == (text_of({"t-0": 3}), {})
+    assert (deleted["checkpoints"]["a"], deleted["states"]) == (text_of({"t-0": 3}), {})

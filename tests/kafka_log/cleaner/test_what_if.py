@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kafka_log.cleaner.cleaner import Cleaner
-from kafka_log.cleaner.due import Due, next_cleaning
+from kafka_log.cleaner.cleanable import Due, next_cleaning
 from kafka_log.cleaner.what_if import OldestTombstone, Outcome, what_if
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import OverlayFiles
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.cleaning import Case, planned_case
 from tests.kafka_log.cleaner.test_cleaner import CONFIG, NOW, RETENTION, Topic
 from tests.kafka_log.compare import scratch
@@ -50,7 +50,9 @@ def judge(topic: Topic, checkpoint: int | None = None, **options: Any) -> Outcom
     return what_if(
         log,
         checkpoint,
-        make_cleaner=lambda witness: Cleaner(log.config, topic.clock, witness=witness, **options),
+        make_cleaner=lambda witness: new_cleaner(
+            log.config, topic.clock, witness=witness, **options
+        ),
         now_ms=topic.clock(),
     )
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kafka_format.columnar.window import memory_of, readonly
-from kafka_log.cleaner import map_kernels
+from kafka_log.cleaner.columns import map_kernels
 from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka_log.cleaner.pieces import Piece
+    from kafka_log.cleaner.columns.blocks import Piece
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
@@ -67,8 +67,8 @@ class KeyTable:
         """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
         most = min(self.size + keys, self.max_desired_size)
         if _slots_for(most) > len(self._table):
-            wanted = min(2 * _slots_for(most), _slots_for(self.max_desired_size))
-            larger = _new_table(wanted)
+            slots = min(2 * _slots_for(most), _slots_for(self.max_desired_size))
+            larger = _new_table(slots)
             self._kernels.move_keys(self._table, larger)
             self._table = larger
 

@@ -1,8 +1,7 @@
-"""What stays of a block, by kernels: copied, or built anew.
+"""What stays of a block, by kernels: copied, or built again. Needs numba.
 
-Decides nothing: verdict.py has told what becomes of batches, columnar.py what becomes of records.
-What is rare is left to rewrite.py: control batches, old magics, damage, gzip and snappy. Needs
-numba.
+Decides nothing: decision.py does. What is rare is left to rewrite.py: control batches, old magics,
+damage, gzip and snappy.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from kafka_format.columnar.native_codecs import linked, zstd_contexts
 from kafka_format.columnar.rewrite import encode_kept_records
 from kafka_format.columnar.window import Scratch, memory_of, readonly
 from kafka_format.compression import CODEC_MASK, Codec, codec_of, compress
-from kafka_log.cleaner import write_kernels as w
-from kafka_log.cleaner.columnar import judge
-from kafka_log.cleaner.read_buffer import chunk_ends
-from kafka_log.cleaner.rewrite import FilterResult, Kept, emptied, filter_batch
-from kafka_log.cleaner.verdict import BatchRetention
+from kafka_log.cleaner.columns import write_kernels as w
+from kafka_log.cleaner.columns.read_buffer import chunk_ends
+from kafka_log.cleaner.decision import NULL_VALUES_KEPT, WITHOUT_KEY, needs_horizon
+from kafka_log.cleaner.reasons import REMOVED_FROM
+from kafka_log.cleaner.rewrite import FilterResult, RetainedBatch, emptied, filter_batch
 from kafka_log.file_records import iter_memory_batches
 
 if TYPE_CHECKING:
@@ -34,11 +33,15 @@ if TYPE_CHECKING:
 
     from kafka_format.columnar.records import RecordColumns, RecordScan
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.cleaner.columnar import Judgement
+    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.decision import (
+        BatchDecision,
+        BlockDecisions,
+        PieceDecisions,
+        RecordFilter,
+    )
     from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.pieces import Block, Piece
     from kafka_log.cleaner.stats import CleanerStats
-    from kafka_log.cleaner.verdict import BatchVerdict, Decided, Verdicts
     from kafka_log.cleaner.witness import Witness
 
     Int64s = npt.NDArray[np.int64]
@@ -48,7 +51,7 @@ _PACKED_HERE = (Codec.GZIP, Codec.SNAPPY)
 _MARGIN = 256 * 1024
 
 
-class Filtered(NamedTuple):
+class FilteredBlock(NamedTuple):
     """What stays of a block, chunk by chunk; good until the writer begins the next block."""
 
     block: Block
@@ -68,7 +71,7 @@ class Filtered(NamedTuple):
         """Of a block that is here as a whole."""
         stats.messages_read += int(self.state[w.MESSAGES_READ])
         stats.messages_written += int(self.state[w.MESSAGES_RETAINED])
-        stats.invalid_messages_read += int(self.state[w.WITHOUT_KEY])
+        stats.invalid_messages_read += int(self.state[w.INVALID_MESSAGES_READ])
         stats.bytes_read += self.block.size_in_bytes
         stats.bytes_written += len(self.data)
 
@@ -79,7 +82,7 @@ class BlockWriter:
     def __init__(self, witness: Witness | None) -> None:
         self._witness = witness
         self._kernels = w.load()
-        self._is_kept = Scratch(np.uint8)
+        self._reasons = Scratch(np.uint8)
         self._out = np.empty(0, np.uint8)
         self._scratch = np.empty(0, np.uint8)
         self._packs = 1 << Codec.NONE
@@ -90,35 +93,34 @@ class BlockWriter:
         self,
         block: Block,
         scan: RecordScan,
-        verdicts: Verdicts,
-        decided: Decided,
+        record_filter: RecordFilter,
+        decisions: BlockDecisions,
         latest: LatestOffsets,
         *,
-        new_horizon: int,
         capacity: int,
-    ) -> Filtered:
-        """`capacity` is that of a chunk, `new_horizon` for batches that get one."""
-        self._begin(block, decided, new_horizon, capacity)
+    ) -> FilteredBlock:
+        """Filter a block whose batches are decided on; `capacity` is that of a chunk."""
+        self._begin(block, decisions, record_filter, capacity)
         problem = None
         try:
             for piece in block.pieces(scan):
-                judged = judge(piece, verdicts, latest, self._is_kept)
-                self._write_piece(piece, judged, verdicts)
+                records = record_filter.decide_piece(piece, decisions, latest, self._reasons)
+                self._write_piece(piece, records)
                 if self._witness is not None:
-                    what = decided.part(piece.first_batch, len(piece))
-                    self._witness.on_piece(
-                        piece, what, judged.is_kept, judged.latest_of, judged.retains_deletes
-                    )
+                    batches = decisions.part(piece.first_batch, len(piece))
+                    self._witness.on_piece(piece, batches, records)
             self._kernels.end_chunks(self._state, self._chunks, len(block.batches), self._to)
         except Exception as error:  # noqa: BLE001  # what was complete until then is wanted first
             problem = error
         return self._filtered(problem)
 
-    def _begin(self, block: Block, decided: Decided, new_horizon: int, capacity: int) -> None:
+    def _begin(
+        self, block: Block, decisions: BlockDecisions, record_filter: RecordFilter, capacity: int
+    ) -> None:
         self._block = block
-        self._decided = decided
+        self._decisions = decisions
+        self._filter = record_filter
         self._aborted: list[tuple[int, AbortedTransaction]] = []
-        self._new_horizon = new_horizon
         self._capacity = capacity
         self._codecs = np.array([zstd_contexts().compressing, 0, 0], np.int64)  # this thread's
         self._to = 0
@@ -128,7 +130,7 @@ class BlockWriter:
         self._written = np.empty((w.WRITTEN_FIELDS, len(block.batches)), np.int64)
         self._make_room(block.size_in_bytes)
 
-    def _filtered(self, problem: Exception | None) -> Filtered:
+    def _filtered(self, problem: Exception | None) -> FilteredBlock:
         """Of the chunks that are complete."""
         chunks = self._chunks[1:, : int(self._state[w.CHUNK])]
         end = int(chunks[0, -1]) if chunks.shape[1] else 0
@@ -136,7 +138,7 @@ class BlockWriter:
         count = int(np.searchsorted(written[w.WRITTEN_POSITION], end, side="left"))
         data = self._out[:end].data
         aborted, state = self._aborted, self._state
-        return Filtered(self._block, data, chunks, written[:, :count], aborted, state, problem)
+        return FilteredBlock(self._block, data, chunks, written[:, :count], aborted, state, problem)
 
     def _make_room(self, size: int) -> None:
         if self._to + size + _MARGIN > len(self._out):
@@ -144,34 +146,32 @@ class BlockWriter:
             larger[: self._to] = self._out[: self._to]
             self._out = larger
 
-    def _write_piece(self, piece: Piece, judged: Judgement, verdicts: Verdicts) -> None:
+    def _write_piece(self, piece: Piece, records: PieceDecisions) -> None:
         first = 0
         for stop in [*np.flatnonzero(piece.by_rows).tolist(), len(piece)]:
             if stop > first:
-                self._write_span(piece, judged, verdicts, first, stop)
+                self._write_span(piece, records, first, stop)
             if stop < len(piece):
-                verdict = self._reach(piece.first_batch + stop)
-                self._write_row_batch(piece, stop, verdict, verdicts, judged, self._witness)
+                decision = self._reach(piece.first_batch + stop)
+                self._write_row_batch(piece, stop, decision, records, self._witness)
             first = stop + 1
 
-    def _reach(self, batch: int) -> BatchVerdict:
+    def _reach(self, batch: int) -> BatchDecision:
         """A batch of the block comes next that is for rows."""
         self._kernels.end_chunks(self._state, self._chunks, batch, self._to)
         if self._to - int(self._state[w.CHUNK_START]) > self._capacity:
             self._begin_chunk(batch)
-        decided = self._decided
-        if decided.problem is not None and decided.problem[0] == batch:
-            raise decided.problem[1]
-        if batch in decided.aborted:
-            self._aborted.append((int(self._state[w.CHUNK]), decided.aborted[batch]))
-        return decided.on(batch)
+        decisions = self._decisions
+        if decisions.problem is not None and decisions.problem[0] == batch:
+            raise decisions.problem[1]
+        if batch in decisions.aborted:
+            self._aborted.append((int(self._state[w.CHUNK]), decisions.aborted[batch]))
+        return decisions.batch(batch)
 
-    def _write_span(
-        self, piece: Piece, judged: Judgement, verdicts: Verdicts, begin: int, stop: int
-    ) -> None:
+    def _write_span(self, piece: Piece, records: PieceDecisions, begin: int, stop: int) -> None:
         """Batches of magic 2 with data, all sound."""
         while True:
-            begin, why = self._run_kernel(piece, judged, begin, stop)
+            begin, why = self._run_kernel(piece, records, begin, stop)
             if why == w.ALL_WRITTEN:
                 return
             if why == w.NO_ROOM:
@@ -179,24 +179,22 @@ class BlockWriter:
             elif why == w.CHUNK_FULL:
                 self._begin_chunk(piece.first_batch + begin)
             else:
-                verdict = self._decided.on(piece.first_batch + begin)
                 if why == w.TO_BE_EMPTIED:
-                    self._write_empty(piece, begin, verdict, judged)
-                elif not self._write_packed(piece, begin, judged):
-                    self._write_row_batch(piece, begin, verdict, verdicts, judged, None)
+                    self._write_empty(piece, begin, records)
+                elif not self._write_packed(piece, begin, records):
+                    decision = self._decisions.batch(piece.first_batch + begin)
+                    self._write_row_batch(piece, begin, decision, records, None)
                 begin += 1
 
     def _run_kernel(
-        self, piece: Piece, judged: Judgement, begin: int, stop: int
+        self, piece: Piece, records: PieceDecisions, begin: int, stop: int
     ) -> tuple[int, int]:
-        decided = self._decided
-        what = w.Judged(
-            judged.is_kept,
-            judged.counts,
-            decided.fates,
-            decided.discards,
+        decisions = w.Decisions(
+            records.reasons,
+            records.counts,
+            self._decisions.reasons,
             piece.first_batch,
-            self._new_horizon,
+            self._filter.new_delete_horizon_ms,
         )
         sink = w.Sink(
             self._packs,
@@ -209,7 +207,7 @@ class BlockWriter:
             self._out,
         )
         begin, to, why = self._kernels.write_batches(
-            self._source(piece), what, sink, begin, stop, self._to
+            self._source(piece), decisions, sink, begin, stop, self._to
         )
         self._to = int(to)
         return int(begin), int(why)
@@ -236,74 +234,65 @@ class BlockWriter:
         self._make_room(size)
 
     def _begin_chunk(self, batch: int) -> None:
-        """Where more was written than a chunk holds, Kafka reads the next one behind that."""
+        """Begin a chunk after this batch, as Kafka does once more was written than one holds."""
         state, block = self._state, self._block
-        done = int(state[w.CHUNK])
+        complete = int(state[w.CHUNK])
         table = np.ascontiguousarray(block.batches.table[:, batch:])
         start = int(block.batches.position[batch])
         ends, _ = chunk_ends(table, table.shape[1], start, self._capacity)
         rest = _chunks(np.array([batch, *(batch + end for end in ends), len(block.batches)]))
-        self._chunks = np.concatenate([self._chunks[:, :done], rest], axis=1)
+        self._chunks = np.concatenate([self._chunks[:, :complete], rest], axis=1)
         self._kernels.end_chunks(state, self._chunks, batch, self._to)
 
     # ---------------------------------------------------------------------------- batch by batch
 
-    def _write_empty(self, piece: Piece, i: int, verdict: BatchVerdict, judged: Judgement) -> None:
+    def _write_empty(self, piece: Piece, i: int, records: PieceDecisions) -> None:
         kept = emptied(piece.batch(i))
         self._append(kept.data, kept.max_offset)
         self._state[w.MESSAGES_READ] += int(piece.edges[i + 1] - piece.edges[i])
-        if not verdict.discards_records:
-            self._state[w.WITHOUT_KEY] += judged.counts[i, 2]
+        self._state[w.INVALID_MESSAGES_READ] += records.counts[i, WITHOUT_KEY]
 
-    def _write_packed(self, piece: Piece, i: int, judged: Judgement) -> bool:
+    def _write_packed(self, piece: Piece, i: int, records: PieceDecisions) -> bool:
         """A batch of gzip or snappy; False if its rows must be asked."""
         header, state = BatchHeader.unpack(piece.batch(i).raw), self._state
         if header.attributes & CODEC_MASK not in _PACKED_HERE:
             return False
         first, last = int(piece.edges[i]), int(piece.edges[i + 1])
+        gets_horizon = needs_horizon(header.has_delete_horizon, records.counts[i, NULL_VALUES_KEPT])
         kept = rebuilt(
             piece.records,
             (first, last),
             header,
-            judged.is_kept,
-            new_horizon=self._new_horizon if judged.counts[i, 1] else None,
+            records.reasons,
+            new_horizon=self._filter.new_delete_horizon_ms if gets_horizon else None,
         )
         if kept is None:
             return False
         self._append(kept.data, kept.max_offset)
         state[w.MESSAGES_READ] += last - first
         state[w.MESSAGES_RETAINED] += kept.messages
-        state[w.WITHOUT_KEY] += judged.counts[i, 2]
+        state[w.INVALID_MESSAGES_READ] += records.counts[i, WITHOUT_KEY]
         return True
 
     def _write_row_batch(
         self,
         piece: Piece,
         i: int,
-        verdict: BatchVerdict,
-        verdicts: Verdicts,
-        judged: Judgement,
+        decision: BatchDecision,
+        records: PieceDecisions,
         witness: Witness | None,
     ) -> None:
         state, batch = self._state, piece.batch(i)
-        if verdict.retention is BatchRetention.DELETE:
+        if decision.is_dropped:
             if witness is not None:
-                witness.on_batch(batch, verdict, (), ())
+                witness.on_batch(batch, decision, (), (), ())
             return
         result = FilterResult()
-        latest_of = judged.latest_of[piece.edges[i] : piece.edges[i + 1]].tolist()
-        filter_batch(
-            batch,
-            verdict,
-            verdicts,
-            self._new_horizon,
-            result,
-            latest_of=latest_of,
-            witness=witness,
-        )
+        latest_of = records.latest_of[piece.edges[i] : piece.edges[i + 1]].tolist()
+        filter_batch(batch, decision, self._filter, result, latest_of=latest_of, witness=witness)
         state[w.MESSAGES_READ] += result.messages_read
         state[w.MESSAGES_RETAINED] += result.messages_retained
-        state[w.WITHOUT_KEY] += result.invalid_messages_read
+        state[w.INVALID_MESSAGES_READ] += result.invalid_messages_read
         if result.data:
             self._append(result.data, result.max_offset)
 
@@ -322,14 +311,16 @@ def rebuilt(
     records: RecordColumns,
     rows: tuple[int, int],
     header: BatchHeader,
-    is_kept: Uint8s,
+    reasons: Uint8s,
     *,
     new_horizon: int | None,
-) -> Kept | None:
-    """A batch of its kept rows, by columns; `new_horizon` is for one that has none yet."""
-    some = slice(*rows)
-    chosen = is_kept[some].astype(np.bool_)
-    timestamps = records.timestamp[some][chosen]
+) -> RetainedBatch | None:
+    """Build a batch of its kept rows, by columns; `new_horizon` if it gets one."""
+    batch = slice(*rows)
+    chosen = reasons[batch] < REMOVED_FROM
+    is_kept = np.empty(rows[1], np.uint8)  # only those of the batch are read
+    is_kept[batch] = chosen
+    timestamps = records.timestamp[batch][chosen]
     horizon = new_horizon if header.delete_horizon_ms is None else header.delete_horizon_ms
     has_horizon = horizon is not None and horizon >= 0
     base_timestamp = horizon if horizon is not None and has_horizon else int(timestamps[0])
@@ -358,8 +349,8 @@ def rebuilt(
         max_timestamp=header.max_timestamp if is_append_time else int(timestamps.max()),
         record_count=int(chosen.sum()),
     )
-    largest = int(records.offset[some][chosen].max())
-    return Kept(assemble(new, compress(codec, payload)), largest, new.record_count)
+    largest = int(records.offset[batch][chosen].max())
+    return RetainedBatch(assemble(new, compress(codec, payload)), largest, new.record_count)
 
 
 def _is_writable(header: BatchHeader) -> bool:

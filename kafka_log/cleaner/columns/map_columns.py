@@ -1,36 +1,28 @@
-"""The offset map and the judgement of records over columns, a kernel call for many batches.
+"""The offset map over columns, one kernel call for many batches. Needs numba.
 
-Decides as offset_map.py and verdict.py do, and leaves to them what is rare: control batches, old
-magics, damage. Needs numba.
+Maps as offset_map.py does, and leaves to rows what is rare: control batches, old magics, damage.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kafka_format.errors import FormatError
-from kafka_log.cleaner import map_kernels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka_format.columnar.window import Scratch
-    from kafka_log.cleaner.key_table import KeyTable
-    from kafka_log.cleaner.offset_map import LatestOffsets
-    from kafka_log.cleaner.pieces import Piece
+    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.key_table import KeyTable
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
-    from kafka_log.cleaner.verdict import Verdicts
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
 
 _TRANSACTIONAL = 0x10
-
-
-# ------------------------------------------------------------------------------------ the map
 
 
 def map_piece(
@@ -90,35 +82,3 @@ def _follow(
             is_left_out[i], read[i] = 1, batches.record_count[i]
     if len(batches):
         transactions.consume_up_to(int(last_offset[-1]))
-
-
-# ----------------------------------------------------------------------------------- judgement
-
-
-class Judgement(NamedTuple):
-    """Of the rows of a piece."""
-
-    latest_of: Int64s
-    retains_deletes: Uint8s
-    """Of each batch."""
-    is_kept: Uint8s
-    counts: Int64s
-    """Of each batch: how many stay, how many of those are tombstones, how many lack a key."""
-
-
-def judge(piece: Piece, verdicts: Verdicts, latest: LatestOffsets, scratch: Scratch) -> Judgement:
-    retains = verdicts.which_retain_deletes(piece.records.batches)
-    latest_of = latest.latest_of(piece)
-    is_kept = scratch.shaped(1, len(piece.records))[0]
-    counts = np.zeros((len(piece), 3), np.int64)
-    map_kernels.load(compiled=True).judge_rows(
-        piece.records.longs,
-        piece.records.ints,
-        piece.edges,
-        latest_of,
-        retains,
-        latest.latest_offset,
-        is_kept,
-        counts,
-    )
-    return Judgement(latest_of, retains, is_kept, counts)

@@ -10,18 +10,19 @@ from kafka_format.batch import encode_batch
 from kafka_format.control import ControlRecordType
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.cleaner.cleaner import Cleaner
-from kafka_log.cleaner.explain import Explained, explain
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.explain.rows import ReasonRows
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.reasons import BY_CODE, KEPT, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
-from kafka_log.cleaner.rules import KEPT, RULES, Rule
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.log import PartitionLog
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.test_cleaner import NOW, RETENTION, Topic
 
 COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
-DOCS = Path(__file__).parents[3] / "docs" / "explain.md"
+DOCS = Path(__file__).parents[4] / "docs" / "explain.md"
 CONFIG_WITH_LAG = LogConfig(
     cleanup_policy=frozenset({"compact"}), min_compaction_lag_ms=50, segment_index_bytes=1000
 )
@@ -34,7 +35,7 @@ class Told:
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
 
-    def __call__(self, rows: Explained) -> None:
+    def __call__(self, rows: ReasonRows) -> None:
         numbers = ("superseded_by", "delete_horizon", "marker_offset", "record_count")
         for i in range(len(rows)):
             row = {name: int(getattr(rows, name)[i]) for name in numbers}
@@ -46,8 +47,8 @@ class Told:
                     "offset": int(rows.offset[i]),
                     "last_offset": int(rows.last_offset[i]),
                     "key": rows.key(i),
-                    "rule": RULES[rows.rule[i]],
-                    "held": rows.held,
+                    "rule": BY_CODE[int(rows.reason[i])],
+                    "unreached": rows.unreached,
                 }
             )
 
@@ -86,7 +87,9 @@ def tell(
         log,
         checkpoint,
         told,
-        make_cleaner=lambda witness: Cleaner(log.config, lambda: now, witness=witness, **options),
+        make_cleaner=lambda witness: new_cleaner(
+            log.config, lambda: now, witness=witness, **options
+        ),
         now_ms=now,
         **asked,
     )
@@ -232,7 +235,7 @@ def test_rounds_count_on_until_nothing_is_dirty(path: Path, way: dict[str, Any])
         topic.put(("c", value))
     topic.roll()
     told = tell(replicated(topic), dedupe_buffer_size=72, rounds=None, **way)
-    gone = {row["offset"]: row["round"] for row in told.rows if row["rule"] is Rule.SUPERSEDED}
+    gone = {row["offset"]: row["round"] for row in told.rows if row["rule"] is Reason.SUPERSEDED}
     assert set(gone) == {0, 1, 2}
     last = max(row["round"] for row in told.rows)
     kept = [
@@ -278,7 +281,7 @@ def test_an_open_transaction_holds_what_lies_behind_it_and_is_named(path: Path) 
         1: "not_cleanable_open_transaction",
         2: "not_cleanable_active_segment",
     }
-    assert told.of(1)["held"].producer_id == 7
+    assert told.of(1)["unreached"].producer_id == 7
 
 
 def test_what_is_not_replicated_is_not_cleanable(path: Path) -> None:
@@ -298,7 +301,7 @@ def test_min_compaction_lag_holds_until_the_youngest_record_is_old_enough(path: 
     topic.put(("a", "2"))
     told = tell(replicated(topic), now=NOW + 49)
     assert told.records == {0: "not_cleanable_compaction_lag", 1: "not_cleanable_active_segment"}
-    assert told.of(0)["held"].until_ms == NOW + 50
+    assert told.of(0)["unreached"].until_ms == NOW + 50
     assert tell(topic.log, now=NOW + 50).records[0] == "latest"
 
 
@@ -367,4 +370,4 @@ def test_a_tombstone_of_an_old_format_goes_by_the_age_of_its_segment(
 
 def test_every_rule_is_documented_under_its_name() -> None:
     named = re.findall(r"^\| `(\w+)` \| (kept|removed) \|", DOCS.read_text("utf-8"), re.MULTILINE)
-    assert named == [(rule.text, rule.verdict) for rule in RULES]
+    assert named == [(rule.text, rule.verdict) for rule in Reason]

@@ -12,11 +12,13 @@ import pytest
 from kafka_format.batch import RecordBatch
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
-from kafka_log.cleaner.cleaner import Cleaned, Cleaner
-from kafka_log.cleaner.explain import Explained, explain
+from kafka_log.cleaner.cleaner import RoundResult
+from kafka_log.cleaner.explain.explain import explain
+from kafka_log.cleaner.explain.rows import ReasonRows
+from kafka_log.cleaner.reasons import BY_CODE, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1
-from kafka_log.cleaner.rules import RULES, Rule
 from kafka_log.disk.files import DiskFiles
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.cleaning import Case, lived_cases, planned_case
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session
@@ -29,19 +31,19 @@ class Told:
     """Rows of one pass, as plain values."""
 
     def __init__(self) -> None:
-        self.records: list[tuple[int, Rule]] = []
-        self.batches: list[tuple[int, Rule, int]] = []
+        self.records: list[tuple[int, Reason]] = []
+        self.batches: list[tuple[int, Reason, int]] = []
 
-    def __call__(self, rows: Explained) -> None:
+    def __call__(self, rows: ReasonRows) -> None:
         for i in range(len(rows)):
-            rule = RULES[rows.rule[i]]
+            rule = BY_CODE[int(rows.reason[i])]
             if rows.is_record[i]:
                 self.records.append((int(rows.offset[i]), rule))
             else:
                 self.batches.append((int(rows.last_offset[i]), rule, int(rows.record_count[i])))
 
     @property
-    def rules(self) -> Counter[Rule]:
+    def rules(self) -> Counter[Reason]:
         return Counter([row[1] for row in (*self.records, *self.batches)])
 
     @property
@@ -53,12 +55,12 @@ class Told:
         return sorted(last for last, rule, _ in self.batches if rule.is_kept)
 
     def sums(self) -> dict[str, int]:
-        judged = [rule for _, rule in self.records if rule.is_judged]
-        unread = sum(count for _, rule, count in self.batches if rule is Rule.BATCH_DROPPED)
+        judged = [rule for _, rule in self.records if rule.is_decided]
+        unread = sum(count for _, rule, count in self.batches if rule is Reason.BATCH_DROPPED)
         return {
             "messages_read": len(judged) - unread,
             "messages_written": sum(rule.is_kept for rule in judged),
-            "invalid_messages_read": self.rules[Rule.NO_KEY],
+            "invalid_messages_read": self.rules[Reason.NO_KEY],
         }
 
 
@@ -92,12 +94,12 @@ def run_case(case: Case, directory: Path, theirs: Mapping[str, Any]) -> list[Tol
 
 def pass_of(
     session: Session, case: Case, one: Mapping[str, Any], checkpoint: int | None, told: Told
-) -> list[Cleaned]:
+) -> list[RoundResult]:
     return explain(
         session.log,
         checkpoint,
         told,
-        make_cleaner=lambda witness: Cleaner(
+        make_cleaner=lambda witness: new_cleaner(
             session.log.config,
             session.clock,
             dedupe_buffer_size=one["dedupe_buffer_size"],
@@ -132,14 +134,14 @@ def _left(directory: Path) -> tuple[list[int], list[int]]:
     return sorted(records), sorted(empty)
 
 
-def check(oracle: Oracle, folder: Path, cases: list[Case]) -> Counter[Rule]:
+def check(oracle: Oracle, folder: Path, cases: list[Case]) -> Counter[Reason]:
     (folder / "kafka").mkdir()
     kafkas = [folder / "kafka" / case.source.name for case in cases]
     runs = [
         dict(case.arguments) | {"path": path, "copy_from": case.source, "passes": case.passes}
         for case, path in zip(cases, kafkas, strict=True)
     ]
-    rules: Counter[Rule] = Counter()
+    rules: Counter[Reason] = Counter()
     results = oracle.call("clean_logs", runs=runs, timeout=600)
     for case, kafka, theirs in zip(cases, kafkas, results, strict=True):
         if "error" in theirs:
@@ -177,10 +179,10 @@ def test_by_the_rules_of_3_9_1_kept_rows_are_what_its_cleaner_left(
             replace(planned_case(oracle, folder, seed), rules=KAFKA_3_9_1) for seed in range(24)
         ]
         rules = check(oracle_3_9, folder, cases)
-        assert rules[Rule.TOMBSTONE_OF_YOUNG_SEGMENT]
-        assert rules[Rule.TOMBSTONE_OF_OLD_SEGMENT]
-        assert rules[Rule.EMPTY_BATCH_KEPT_LAST_OF_PRODUCER]
-        assert not rules[Rule.EMPTY_BATCH_KEPT_END_OF_ROUND]
+        assert rules[Reason.TOMBSTONE_OF_YOUNG_SEGMENT]
+        assert rules[Reason.TOMBSTONE_OF_OLD_SEGMENT]
+        assert rules[Reason.EMPTY_BATCH_KEPT_LAST_OF_PRODUCER]
+        assert not rules[Reason.EMPTY_BATCH_KEPT_END_OF_ROUND]
 
 
 def test_rows_are_right_of_logs_that_live_on_between_passes(oracle: Oracle) -> None:

@@ -16,8 +16,8 @@ from threading import Condition
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_format.columnar.records import RecordScan
-from kafka_log.cleaner.block_writer import BlockWriter
-from kafka_log.cleaner.read_buffer import BLOCK_BYTES, BlockBuffer
+from kafka_log.cleaner.columns.block_writer import BlockWriter
+from kafka_log.cleaner.columns.read_buffer import BLOCK_BYTES, BlockBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +51,7 @@ class Steps(Generic[Place, Item, Result]):
     fetch: Callable[[Place, int], None]
     """Beside whatever others do, and before the thing is drawn. Where one core works: never."""
     draw: Callable[[Place, int], Item | None]
-    """In order; None behind the last."""
+    """In order; None after the last."""
     work: Callable[[Place, Item], Result]
     """Beside whatever others do."""
     finish: Callable[[Result], bool]
@@ -77,14 +77,14 @@ class Lanes:
         in_order(steps, self._lanes[: max(1, cores)])
 
     def clear(self) -> None:
-        """Their memory is free; who runs again gets new."""
+        """Release the buffers; the next run allocates new ones."""
         self._lanes.clear()
 
 
 def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None:
     """As many threads as places, this one among them.
 
-    What fails is raised when all that come before it are finished, and nothing behind it is.
+    What fails is raised when all that come before it are finished, and nothing after it is.
     """
     if len(places) == 1:
         _one_by_one(steps, places[0])
@@ -95,7 +95,7 @@ def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None
         try:
             run.work_on(places[0])
         finally:
-            run.end()  # whatever interrupts this thread, nobody waits for it
+            run.end()  # whatever interrupts this thread, no other waits for it
             wait(others)
     if run.error is not None:
         raise run.error
@@ -122,24 +122,24 @@ class _Run(Generic[Place, Item, Result]):
         """One thing after another, until there is none, or one has failed."""
         while not self._finishing.is_over:
             number = next(self._numbers)
-            done = _Attempt()
-            done.then(self._steps.fetch, place, number)
+            attempt = _Attempt()
+            attempt.then(self._steps.fetch, place, number)
             with self._drawing.turn_of(number):
-                done.then(self._steps.draw, place, number)
-            if done.value is not None:
-                done.then(self._steps.work, place, done.value)
+                attempt.then(self._steps.draw, place, number)
+            if attempt.value is not None:
+                attempt.then(self._steps.work, place, attempt.value)
             with self._finishing.turn_of(number):
-                self._finish(done)
+                self._finish(attempt)
 
-    def _finish(self, done: _Attempt) -> None:
+    def _finish(self, attempt: _Attempt) -> None:
         if self._finishing.is_over:
             return
         goes_on = False
-        if done.value is not None:
-            done.then(self._steps.finish, done.value)
-            goes_on = bool(done.value)
-        if done.error is not None or not goes_on:
-            self.error = done.error
+        if attempt.value is not None:
+            attempt.then(self._steps.finish, attempt.value)
+            goes_on = bool(attempt.value)
+        if attempt.error is not None or not goes_on:
+            self.error = attempt.error
             self._finishing.is_over = True
 
     def end(self) -> None:

@@ -1,8 +1,8 @@
-"""What is left of judged batches, into one buffer: copied, or built anew as Kafka builds it.
+"""What is left of filtered batches, into one buffer: copied, or built anew as Kafka builds it.
 
-    Source   one piece: batches and records as kafka_format.columnar has them
-    Judged   what becomes of each batch and record of it
-    Sink     where it goes, and what is carried from call to call
+    Source      one piece: batches and records as kafka_format.columnar has them
+    Decisions   what becomes of each batch and record of it, by reason codes
+    Sink        where it goes, and what is carried from call to call
 
 A record that is as Kafka would write it keeps its bytes, but for the distance from the base
 timestamp. Whatever is not for a kernel (`why`) the caller does, batch by batch.
@@ -46,17 +46,21 @@ from kafka_format.columnar.kernels import (
 from kafka_format.columnar.native import crc32c_range
 from kafka_format.columnar.native_codecs import copy_range
 from kafka_format.columnar.rewrite import put_varlong, varlong_size
+from kafka_log.cleaner import decision
+from kafka_log.cleaner.decision import (
+    BATCH_DROPPED,
+    NULL_VALUES_KEPT,
+    RECORDS_KEPT,
+    WITHOUT_KEY,
+    needs_horizon,
+)
+from kafka_log.cleaner.reasons import REMOVED_FROM
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
 lz4_pack: Any = None  # bound where they are linked
 zstd_pack: Any = None
-
-# What becomes of a batch.
-DELETE_EMPTY = 0
-RETAIN_EMPTY = 1
-DELETE = 2
 
 # Why `write_batches` stopped.
 ALL_WRITTEN = 0
@@ -71,7 +75,7 @@ CHUNK_START = 1  # in the buffer
 CHUNK_MAX_OFFSET = 2
 MESSAGES_READ = 3
 MESSAGES_RETAINED = 4
-WITHOUT_KEY = 5
+INVALID_MESSAGES_READ = 5
 WRITTEN = 6  # batches
 STATE_FIELDS = 7
 
@@ -114,13 +118,13 @@ class Source(NamedTuple):
     edges: Any
 
 
-class Judged(NamedTuple):
-    is_kept: Any
+class Decisions(NamedTuple):
+    reasons: Any
     """Of each row."""
     counts: Any
-    fates: Any
+    """Of each batch: RECORDS_KEPT, NULL_VALUES_KEPT, WITHOUT_KEY."""
+    batch_reasons: Any
     """Of the batches of the block, in which `first_batch` is the place of the piece."""
-    discards: Any
     first_batch: int
     new_horizon: int
 
@@ -152,6 +156,7 @@ def load() -> SimpleNamespace:
     records = rewrite.load(compiled=True)
     names = {name: getattr(loaded, name) for name in ("byte", "varint", "wrap")}
     names |= {name: getattr(records, name) for name in ("put_varlong", "varlong_size")}
+    names["needs_horizon"] = decision.load().needs_horizon
     names["crc32c_range"] = native.compiled_functions()["crc32c_range"]
     linked = native_codecs.linked()
     names["copy_range"] = linked["copy_range"]
@@ -194,7 +199,7 @@ def has_plain_headers(data: Any, at: int, end: int, count: int) -> bool:
 
 
 @kernel
-def put_record(
+def put_record(  # many parameters: kernels take arrays
     plain: Any, at: int, end: int, longs: Any, ints: Any, row: int, delta: int, out: Any, to: int
 ) -> int:
     """One record with another distance from the base timestamp; -1 if Kafka would change more.
@@ -236,12 +241,12 @@ def put_record(
 
 
 @kernel
-def put_records(
+def put_records(  # many parameters: kernels take arrays
     plain: Any,
     start: int,
     longs: Any,
     ints: Any,
-    is_kept: Any,
+    reasons: Any,
     first: int,
     last: int,
     base_offset: int,
@@ -256,7 +261,7 @@ def put_records(
     is_first = True
     for row in range(first, last):
         length, at = varint(plain, at, end)
-        if is_kept[row] != 0:
+        if reasons[row] < REMOVED_FROM:
             offset = longs[OFFSET, row]
             timestamp = longs[TIMESTAMP, row]
             distance = wrap(offset - base_offset)
@@ -297,7 +302,7 @@ def put_lz4(data: Any, size: int, out: Any, to: int) -> int:
 
 
 @kernel
-def put_header(
+def put_header(  # many parameters: kernels take arrays
     source: Any,
     at: int,
     end: int,
@@ -350,14 +355,14 @@ def largest_size(source: Any, batch: int) -> int:
 
 
 @kernel
-def reach_of(source: Any, batch: int, is_kept: Any) -> tuple[int, int, int]:
+def reach_of(source: Any, batch: int, reasons: Any) -> tuple[int, int, int]:
     """Of the rows that are kept: the largest offset, the first timestamp and the largest."""
     largest = -1
     earliest = -1
     latest = -1
     is_first = True
     for row in range(source.edges[batch], source.edges[batch + 1]):
-        if is_kept[row] != 0:
+        if reasons[row] < REMOVED_FROM:
             timestamp = source.longs[TIMESTAMP, row]
             largest = max(largest, source.longs[OFFSET, row])
             if is_first:
@@ -369,7 +374,7 @@ def reach_of(source: Any, batch: int, is_kept: Any) -> tuple[int, int, int]:
 
 
 @kernel
-def put_body(source: Any, batch: int, is_kept: Any, base_timestamp: int, sink: Any, to: int) -> int:
+def put_body(source: Any, batch: int, reasons: Any, base_timestamp: int, sink: Any, to: int) -> int:
     """The kept rows of a batch, packed as they were; where they end, or -1."""
     codec = source.table[ATTRIBUTES, batch] & CODEC_MASK
     plain = codec == 0
@@ -379,7 +384,7 @@ def put_body(source: Any, batch: int, is_kept: Any, base_timestamp: int, sink: A
         source.starts[batch] + 0,
         source.longs,
         source.ints,
-        is_kept,
+        reasons,
         source.edges[batch] + 0,
         source.edges[batch + 1] + 0,
         source.table[BASE_OFFSET, batch] + 0,
@@ -398,19 +403,19 @@ def put_body(source: Any, batch: int, is_kept: Any, base_timestamp: int, sink: A
 
 @kernel
 def rebuild(
-    source: Any, judged: Any, sink: Any, batch: int, kept: int, has_new_horizon: bool, to: int
+    source: Any, decisions: Any, sink: Any, batch: int, kept: int, has_new_horizon: bool, to: int
 ) -> tuple[int, int, int]:
     """A batch of its kept rows; where it ends (or -1), its largest offset and timestamp."""
     attributes = source.table[ATTRIBUTES, batch]
-    horizon = judged.new_horizon if has_new_horizon else source.table[BASE_TIMESTAMP, batch]
+    horizon = decisions.new_horizon if has_new_horizon else source.table[BASE_TIMESTAMP, batch]
     has_horizon = (has_new_horizon or (attributes & _DELETE_HORIZON) != 0) and horizon >= 0
-    largest, base_timestamp, latest = reach_of(source, batch, judged.is_kept)
+    largest, base_timestamp, latest = reach_of(source, batch, decisions.reasons)
     if has_horizon:
         base_timestamp = horizon
     if attributes & LOG_APPEND_TIME:
         latest = source.table[MAX_TIMESTAMP, batch]
     body = to + RECORD_BATCH_OVERHEAD
-    end = put_body(source, batch, judged.is_kept, base_timestamp, sink, body)
+    end = put_body(source, batch, decisions.reasons, base_timestamp, sink, body)
     if end >= 0:
         attributes = (attributes & _KEPT_ATTRIBUTES) | (_DELETE_HORIZON if has_horizon else 0)
         at = source.table[POSITION, batch] - source.base
@@ -457,13 +462,14 @@ def copy_whole(source: Any, sink: Any, batch: int, last_offset: int, to: int) ->
 
 @kernel
 def write_kept(
-    source: Any, judged: Any, sink: Any, batch: int, kept: int, to: int
+    source: Any, decisions: Any, sink: Any, batch: int, kept: int, to: int
 ) -> tuple[int, int]:
     """A batch of which records stay; where it wrote to, and why it did not."""
     attributes = source.table[ATTRIBUTES, batch]
-    wants_horizon = judged.counts[batch, 1] > 0 and (attributes & _DELETE_HORIZON) == 0
+    has_horizon = (attributes & _DELETE_HORIZON) != 0
+    gets_horizon = needs_horizon(has_horizon, decisions.counts[batch, NULL_VALUES_KEPT])
     last_offset = wrap(source.table[BASE_OFFSET, batch] + source.table[LAST_OFFSET_DELTA, batch])
-    if kept == source.edges[batch + 1] - source.edges[batch] and not wants_horizon:
+    if kept == source.edges[batch + 1] - source.edges[batch] and not gets_horizon:
         return copy_whole(source, sink, batch, last_offset, to)
     is_packed_here = (sink.packs >> (attributes & CODEC_MASK)) & 1 != 0
     if not is_packed_here or not is_writable(source.table, batch):
@@ -471,7 +477,7 @@ def write_kept(
     room = largest_size(source, batch)
     if to + room > len(sink.out) or room > len(sink.scratch):
         return to, NO_ROOM
-    end, largest, timestamp = rebuild(source, judged, sink, batch, kept, wants_horizon, to)
+    end, largest, timestamp = rebuild(source, decisions, sink, batch, kept, gets_horizon, to)
     if end < 0:
         return to, FOR_ROWS
     note_written(sink.state, sink.written, to, last_offset, timestamp, largest)
@@ -480,27 +486,25 @@ def write_kept(
 
 @kernel
 def write_batches(
-    source: Any, judged: Any, sink: Any, begin: int, stop: int, to: int
+    source: Any, decisions: Any, sink: Any, begin: int, stop: int, to: int
 ) -> tuple[int, int, int]:
     """The batches from `begin` to `stop` of a piece; which was next, where it wrote to, and why."""
     state = sink.state
     for batch in range(begin, stop):
-        number = judged.first_batch + batch
+        number = decisions.first_batch + batch
         end_chunks(state, sink.chunks, number, to)
         if to - state[CHUNK_START] > sink.capacity:
             return batch, to, CHUNK_FULL
-        if judged.fates[number] == DELETE:
+        if decisions.batch_reasons[number] == BATCH_DROPPED:
             continue
-        is_discarded = judged.discards[number] != 0
-        kept = 0 if is_discarded else judged.counts[batch, 0]
+        kept = decisions.counts[batch, RECORDS_KEPT]
         if kept > 0:
-            to, why = write_kept(source, judged, sink, batch, kept, to)
+            to, why = write_kept(source, decisions, sink, batch, kept, to)
             if why != ALL_WRITTEN:
                 return batch, to, why
-        elif judged.fates[number] == RETAIN_EMPTY:
+        elif decisions.batch_reasons[number] < REMOVED_FROM:
             return batch, to, TO_BE_EMPTIED
         state[MESSAGES_READ] += source.edges[batch + 1] - source.edges[batch]
         state[MESSAGES_RETAINED] += kept
-        if not is_discarded:
-            state[WITHOUT_KEY] += judged.counts[batch, 2]
+        state[INVALID_MESSAGES_READ] += decisions.counts[batch, WITHOUT_KEY]
     return stop, to, ALL_WRITTEN

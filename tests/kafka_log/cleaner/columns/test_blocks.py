@@ -16,12 +16,17 @@ from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
-from kafka_log.cleaner.cleaner import Cleaned, Cleaner
-from kafka_log.cleaner.pieces import Piece
-from kafka_log.cleaner.read_buffer import BlockBuffer, Blocks, ReadBuffer
-from kafka_log.cleaner.report import Removals
-from kafka_log.cleaner.verdict import BatchVerdict, Decided
-from kafka_log.cleaner.witness import Witness
+from kafka_log.cleaner.cleaner import RoundResult
+from kafka_log.cleaner.columns.blocks import Piece
+from kafka_log.cleaner.columns.read_buffer import BlockBuffer, BlockReader, ReadBuffer
+from kafka_log.cleaner.decision import (
+    BatchDecision,
+    BlockDecisions,
+    PieceDecisions,
+    RecordFilter,
+)
+from kafka_log.cleaner.reasons import IS_KEPT
+from kafka_log.cleaner.witness import Removals, Witness
 from kafka_log.clock import Scheduler, system_clock
 from kafka_log.config import LogConfig
 from kafka_log.disk.files import DiskFiles
@@ -30,6 +35,7 @@ from kafka_log.errors import LogError
 from kafka_log.file_records import FileRecords
 from kafka_log.log import PartitionLog
 from kafka_log.segment import LogSegment
+from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba is not here")
 
@@ -103,44 +109,41 @@ class _Told:
 
     is_ordered = True
 
-    def on_segment(self, segment: LogSegment, group_base_offset: int) -> None:
+    def on_round(self, log: PartitionLog) -> None:
+        pass
+
+    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
         self.positions.clear()
 
-    def on_piece(
-        self,
-        piece: Piece,
-        decided: Decided,
-        is_kept: np.ndarray,
-        latest_of: np.ndarray,
-        retains_deletes: np.ndarray,
-    ) -> None:
-        assert len(decided) == len(piece.batches) == len(retains_deletes)
-        assert len(is_kept) == len(latest_of) == piece.edges[-1]
-        for i in range(len(decided)):
+    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
+        assert len(decisions) == len(piece.batches) == len(records.counts)
+        assert len(records.reasons) == len(records.latest_of) == piece.edges[-1]
+        for i in range(len(decisions)):
             if not piece.by_rows[i]:
                 self.positions.append(piece.batches[i].position)
-                if not decided.on(i).discards_records:
-                    self.kept += int(is_kept[piece.edges[i] : piece.edges[i + 1]].sum())
+                reasons = records.reasons[piece.edges[i] : piece.edges[i + 1]]
+                self.kept += int(IS_KEPT[reasons].sum())
 
     def on_batch(
         self,
         batch: AnyBatch,
-        verdict: BatchVerdict,
+        decision: BatchDecision,
         records: Sequence[Record],
-        kept: Sequence[Record],
+        reasons: Sequence[int],
+        latest_of: Sequence[int],
     ) -> None:
         self.positions.append(batch.position)
-        self.kept += len(kept)
+        self.kept += sum(bool(IS_KEPT[reason]) for reason in reasons)
 
 
-def _cleaned(directory: Path, witness: Witness, **how: Any) -> Cleaned | str:
+def _cleaned(directory: Path, witness: Witness, **how: Any) -> RoundResult | str:
     """What came of a round, or what it ended with."""
     log = PartitionLog.open(
         DiskFiles(directory), CONFIG, system_clock, Scheduler(system_clock), recovery_point=2**62
     )
     log.update_high_watermark(log.log_end_offset)
     try:
-        cleaned = Cleaner(CONFIG, lambda: NOW, witness=witness, **how).clean(log, None)
+        cleaned = new_cleaner(CONFIG, lambda: NOW, witness=witness, **how).clean(log, None)
     except (FormatError, LogError) as error:
         return str(error).replace(str(directory), "")
     finally:
@@ -202,7 +205,7 @@ def test_a_block_ends_its_chunks_where_kafkas_buffer_ends_them(
     (name, *_) = (path.name for path in sorted((tmp_path / "orders-0").glob("*.log")))
     log = FileRecords(DiskFiles(tmp_path / "orders-0"), name, file_already_exists=True)
     target = BlockBuffer(block_bytes)
-    blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
+    blocks = BlockReader(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
     found: list[int] = []
     for number in count():
         if is_fetched:
@@ -223,7 +226,7 @@ def test_what_was_fetched_is_not_read_again(tmp_path: Path) -> None:
     read: list[int] = []
     files.watch.on_read = read.append
     target, capacity = BlockBuffer(200_000), 70_000
-    blocks = Blocks(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
+    blocks = BlockReader(log, 0, ReadBuffer(capacity, 2**20), max_message_bytes=2**20)
     for number in count():
         blocks.fetch(target, number)
         if blocks.are_over:

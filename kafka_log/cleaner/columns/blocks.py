@@ -137,7 +137,7 @@ class Piece:
         return Piece(self.block, records, self.first_batch)
 
     def first(self, count: int) -> Piece:
-        """The first batches alone."""
+        """Return only the first batches."""
         if count == len(self):
             return self
         return Piece(self.block, self.records.first(count), self.first_batch)

@@ -20,9 +20,9 @@ from kafka_format.columnar.headers import BatchColumns
 from kafka_format.columnar.window import memory_of, readonly
 from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
 from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
-from kafka_log.cleaner import map_kernels
+from kafka_log.cleaner.columns import map_kernels
+from kafka_log.cleaner.columns.blocks import Block
 from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.cleaner.pieces import Block
 from kafka_log.file_records import LOG_OVERHEAD, UP_TO_MAGIC
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def chunk_ends(
 
 
 class ReadBuffer:
-    """Grows for a batch that does not fit, and shrinks back behind the segment."""
+    """Grows for a batch that does not fit, and shrinks back after the segment."""
 
     def __init__(self, capacity: int, max_capacity: int) -> None:
         """`max_capacity` is the broker's `message.max.bytes`; a topic's own may be larger."""
@@ -167,10 +167,10 @@ class ReadBuffer:
     def _grow_or_fail(
         self, log: FileRecords, position: int, data: bytes, max_message_bytes: int
     ) -> None:
-        wanted = max_message_bytes
+        needed = max_message_bytes
         if self.capacity >= max_message_bytes:
-            wanted = self._size_of_next_batch(log, position, data)
-        limit = max(wanted, self._max_capacity)
+            needed = self._size_of_next_batch(log, position, data)
+        limit = max(needed, self._max_capacity)
         if self.capacity >= limit:
             raise UncleanableError(
                 f"{Location(log.path, position)}: found a batch larger than the {limit} bytes that "
@@ -189,13 +189,13 @@ class ReadBuffer:
         return size
 
 
-class Blocks:
+class BlockReader:
     """A log from a position on, block by block.
 
     Where a block begins is known when the one before it was read. But a block ends less than a
     chunk before the end of the bytes it is cut from: so, of buffers that overlap by a chunk, each
-    block begins in the overlap of its own, and may be fetched before. Where a batch is larger than
-    a chunk and upsets that, one block is read in its turn, and the next ones are aimed anew.
+    block begins in its own overlap, and may be fetched before. Where a batch is larger than
+    a chunk and upsets that, one block is read in its turn, and the next ones are aimed again.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class Blocks:
         """The bytes of that block, or none that serve."""
         position = self._window(number, target.size)
         if position < self._log.size and self._buffer.capacity <= target.size // 2:
-            with contextlib.suppress(OSError):  # who reads the block is told
+            with contextlib.suppress(OSError):  # the reader of the block gets it
                 target.fetch(self._log, position)
 
     @property

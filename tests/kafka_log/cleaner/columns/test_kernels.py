@@ -12,8 +12,8 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.columnar.rewrite import encode_kept_records
 from kafka_format.compression import Codec
 from kafka_format.record import Header, SimpleRecord, encode_records
-from kafka_log.cleaner import map_kernels
-from kafka_log.cleaner.key_table import KeyTable
+from kafka_log.cleaner.columns import map_kernels
+from kafka_log.cleaner.columns.key_table import KeyTable
 from kafka_log.cleaner.offset_map import NOT_FOUND
 
 BOTH_WAYS = [False, pytest.param(True, marks=pytest.mark.skipif(not can_compile(), reason="numba"))]

@@ -22,7 +22,7 @@ from kafka_log.cleaner.offset_map import OffsetMap
 from kafka_log.cleaner.parallel.capacity import last_key, offset_of
 from kafka_log.cleaner.parallel.key_index import KeyIndex
 from kafka_log.cleaner.parallel.offset_set import OffsetSet, encode_offsets
-from kafka_log.cleaner.parallel.scan import Block, _blocks
+from kafka_log.cleaner.parallel.scan import KeyRows, _blocks
 from kafka_log.cleaner.parallel.trace import Tracer, replay
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 
@@ -126,7 +126,7 @@ def test_every_row_goes_into_the_block_of_one_range():
     rng = np.random.default_rng(2)
     hashes = rng.integers(-(2**63), 2**63 - 1, (5000, 2))
     relative = np.arange(5000, dtype=np.int32)
-    blocks = [Block.of(data) for data in _blocks(hashes, relative, relative, 7)]
+    blocks = [KeyRows.decode(data) for data in _blocks(hashes, relative, relative, 7)]
     assert sorted(np.concatenate([each.relative for each in blocks]).tolist()) == [*range(5000)]
     assert all(np.all(np.diff(each.relative) > 0) for each in blocks)
     assert all(500 < len(each.relative) < 900 for each in blocks)

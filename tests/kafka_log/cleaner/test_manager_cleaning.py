@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from kafka_log.cleaner.cleaner import Cleaner
+from kafka_log.cleaner.cleaner_thread import compact_log
 from kafka_log.cleaner.errors import LogCleaningAbortedError
-from kafka_log.cleaner.manager import BrokerSettings, TooSmallMapError, compact_log
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.settings import CleanerSettings, TooSmallMapError
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.stories import Story
 from tests.kafka_log.cleaner.test_cleaner import Topic
@@ -143,9 +144,9 @@ def test_an_io_buffer_of_1_byte_cleans_nothing_until_it_is_larger(
     files = {path.name: path.read_bytes() for path in (tmp_path / "topic-0").iterdir()}
     topic.log.update_high_watermark(topic.log.log_end_offset)
     with pytest.raises(TooSmallMapError, match=r"log\.cleaner\.io\.buffer\.size=1: nothing"):
-        compact_log(topic.log, None, BrokerSettings(io_buffer_size=1), topic.clock)
+        compact_log(topic.log, None, CleanerSettings(io_buffer_size=1), topic.clock)
     assert {path.name: path.read_bytes() for path in (tmp_path / "topic-0").iterdir()} == files
-    compact_log(topic.log, None, BrokerSettings(), topic.clock)
+    compact_log(topic.log, None, CleanerSettings(), topic.clock)
     assert [offset for offset, _, _ in topic.left()] == [1, 3, 4, 5]
 
     settings = {"config": Story().config, "time": START, "path": tmp_path / "kafka-0"}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_log.cleaner.lanes import Steps, in_order
+from kafka_log.cleaner.columns.lanes import Steps, in_order
 
 PLACES = ["a", "b", "c"]
 

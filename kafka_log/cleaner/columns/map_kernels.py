@@ -20,7 +20,6 @@ from kafka_format.columnar.kernels import (
     OFFSET,
     POSITION,
     SIZE_IN_BYTES,
-    VALUE_LENGTH,
     byte,
     wrap,
 )
@@ -166,7 +165,7 @@ def move_keys(table: Any, larger: Any) -> None:
 
 
 @kernel
-def put_rows(
+def put_rows(  # many parameters: kernels take arrays
     longs: Any,
     ints: Any,
     edges: Any,
@@ -215,33 +214,3 @@ def find_rows(ints: Any, hashes: Any, table: Any, latest_of: Any) -> None:
         if ints[KEY_LENGTH, row] >= 0:
             slot = find_slot(table, hashes[row, 0], hashes[row, 1])
             latest_of[row] = table[slot, 2] - 1
-
-
-@kernel
-def judge_rows(
-    longs: Any,
-    ints: Any,
-    edges: Any,
-    latest_of: Any,
-    retains_deletes: Any,
-    latest: int,
-    is_kept: Any,
-    counts: Any,
-) -> None:
-    """Which records stay; `counts` of each batch: kept, kept tombstones, without a key."""
-    for batch in range(edges.shape[0] - 1):
-        for row in range(edges[batch], edges[batch + 1]):
-            length = ints[KEY_LENGTH, row] + 0
-            offset = longs[OFFSET, row]
-            has_value = ints[VALUE_LENGTH, row] >= 0
-            stays = 0
-            if offset > latest:
-                stays = 1
-            elif length < 0:
-                counts[batch, 2] += 1
-            elif (has_value or retains_deletes[batch] != 0) and offset >= latest_of[row]:
-                stays = 1
-            is_kept[row] = stays
-            counts[batch, 0] += stays
-            if stays == 1 and not has_value:
-                counts[batch, 1] += 1
