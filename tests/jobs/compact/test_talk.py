@@ -24,10 +24,15 @@ KAFKAS = (  # LogCleaner$CleanerThread.recordStats of 4.3.1, and our line for ea
 )
 
 
-def summary(rounds, partitions=({"compaction_delay_ms": 0, "is_due": True},)):
-    done = compact.rewriting.Done()
-    lines = compact._summary(rounds, partitions, done).splitlines()
-    return {line[:16].strip(): line[16:] for line in lines[1:]}
+PUNCTUAL = {"compaction_delay_ms": 0, "is_due": True}
+
+
+def summary(rounds, *, partitions=(PUNCTUAL,), end=""):
+    """Return the heading, which names the scope, and the text of each labelled line."""
+    heading, *lines = compact._summary(rounds, partitions, end).splitlines()
+    labelled = {line[:16].strip(): line[16:] for line in lines}
+    assert len(labelled) == len(lines)
+    return heading, labelled
 
 
 def a_round(**given):
@@ -38,7 +43,7 @@ def a_round(**given):
 
 def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
     """Two MB in four seconds, of which one for the map; 12 of 40 records in batches that went."""
-    told = summary(
+    heading, told = summary(
         [
             a_round(
                 bytes_read=2 * 1024 * 1024,
@@ -55,8 +60,10 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
                 removed_aborted=12,
                 invalid_messages_read=1,
             )
-        ]
+        ],
+        end=", by the rules of Kafka 3.9.1; written to /copy",
     )
+    assert heading == "1 partition, 1 round, by the rules of Kafka 3.9.1; written to /copy"
     assert told == {
         "log processed": "2.0 MiB in 4.0 s (0.5 MB/s)",
         "indexed": "1.0 MiB in 1.0 s (1.0 MB/s, 25.0 % of the time)",
@@ -75,7 +82,7 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
 
 def test_what_retention_deletes_is_not_in_the_end_size():
     deleted = {"rule": "retention.ms", "segments": 3, "size_in_bytes": 900, "records": 21}
-    told = summary(
+    _, told = summary(
         [
             a_round(
                 bytes_read=2048,
@@ -92,6 +99,21 @@ def test_what_retention_deletes_is_not_in_the_end_size():
     assert told["end size"] == "0 B (0 messages)"
     assert told["reduction"] == "100.0 % of the size, 100.0 % of the messages"
     assert told["removed"] == "19 superseded, 21 by retention.ms"
+
+
+def test_the_heading_counts_partitions_and_rounds():
+    heading, told = summary(
+        [a_round(bytes_read=1), a_round(bytes_read=2)], partitions=[PUNCTUAL] * 3
+    )
+    assert heading == "3 partitions, 2 rounds"
+    assert told["log processed"] == "3 B in 0.0 s"
+
+
+def test_the_heading_says_where_the_copy_was_written(capsys, log_dir, tmp_path):
+    words = [log_dir, COMPACT, "--now", NOW]
+    copied = run(capsys, *words, "--output", tmp_path / "out")[2]
+    assert f"1 partition, 1 round; written to {tmp_path / 'out'}\n" in copied
+    assert "1 partition, 1 round\n" in run(capsys, *words)[2]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +188,9 @@ def live(log_dir):
     with subprocess.Popen(
         [sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as broker:
-        broker.stdout.readline()
+        assert broker.stdin is not None
+        assert broker.stdout is not None
+        assert broker.stdout.readline() == b"held\n"
         yield log_dir
         broker.stdin.close()
 
