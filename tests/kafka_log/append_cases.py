@@ -117,8 +117,8 @@ def draw_fetch(seed: int) -> AppendCase:
         records = _draw_simple(rng, sane=True)[:3]
         epoch = 5 if origin == "RAFT_LEADER" else rng.choice((-1, 3, 5))
         codec = rng.choice(CODECS)
-        fields = {"base_offset": offset, "partition_leader_epoch": epoch, "codec": codec}
-        parts.append(encode_batch(records, **fields, **_draw_producer(rng)))
+        fields: dict[str, Any] = {"base_offset": offset, "partition_leader_epoch": epoch}
+        parts.append(encode_batch(records, codec=codec, **fields, **_draw_producer(rng)))
         offset += len(records) + rng.choice((0, 0, 4))
     note = "sound"
     if rng.random() < 0.6:
@@ -224,7 +224,7 @@ def _draw_simple(rng: Dice, *, sane: bool, headers: bool = False) -> list[Simple
         timestamp = NOW + rng.randint(-9, 0) if sane else _draw_timestamp(rng)
         key = rng.choice((b"", b"k", b"key" * 50)) if sane or rng.random() < 0.8 else None
         value = rng.choice((None, b"", b"v", b"value " * 30, rng.randbytes(20)))
-        some = ()
+        some: tuple[Header, ...] = ()
         if headers and rng.random() < 0.3:
             some = tuple(
                 Header(rng.choice(("", "h", "\u00e9", "\udcff")), rng.choice((None, b"", b"x")))
@@ -328,7 +328,8 @@ def _edit_record(rng: Dice, data: bytes, records: list[SimpleRecord]) -> tuple[b
         bit = rng.randrange(8 * min(len(plain), 48))
         plain[bit // 8] ^= 1 << bit % 8
     elif kind == 4:
-        plain = rng.choice((plain[:-1], plain + b"\0", b"\x80\x80\x80\x80\x80\x80" + plain, b""))
+        overlong = b"\x80\x80\x80\x80\x80\x80"
+        plain = bytearray(rng.choice((plain[:-1], plain + b"\0", overlong + plain, b"")))
     return assemble(header, compress(header.codec, plain)), f"{header.codec!s} record kind {kind}"
 
 
@@ -430,7 +431,8 @@ def _corners_of_batches() -> list[AppendCase]:
     lz4, append_time = {"compression.type": "lz4"}, {"message.timestamp.type": "LogAppendTime"}
     empty = encode_empty_batch(header)
     gap = [SimpleRecord(NOW, b"\0\0\0\1", bytes(6), (), offset) for offset in (0, 2)]
-    control = {"is_control": True, "is_transactional": True, "producer_epoch": 0}
+    control: dict[str, Any] = {"is_control": True, "is_transactional": True}
+    control |= {"producer_epoch": 0}
     coordinator: dict[str, Any] = {"origin": "COORDINATOR"}
     return [
         AppendCase(data=b"", note="nothing"),

@@ -82,7 +82,7 @@ class Comparison:
         self.state = {}
         carried = {"log_start_offset": self.log_start_offset, "recovery_point": self.recovery_point}
         try:
-            session = Session(DiskFiles(self.directory), carried | arguments)
+            session = Session(DiskFiles(self.directory), carried | dict(arguments))
         except LogLoadError as problem:
             if "error" not in theirs:
                 self.differ("an error", problem, None)

@@ -411,7 +411,7 @@ def _run_both(
     oracle: Oracle,
     tmp_path: Path,
     runs: list[dict[str, Any]],
-    prepare: Callable[[Path, int], None] = lambda directory, place: None,
+    prepare: Callable[[Path, int], object] = lambda directory, place: None,
 ) -> list[list[dict[str, Any]]]:
     """Runs on three directories: Kafka's, ours on disk and ours on an overlay."""
     for place, run in enumerate(runs):
@@ -494,7 +494,7 @@ def test_a_large_segment_is_recovered_piece_by_piece(oracle: Oracle, tmp_path: P
         for place in range(len(kinds))
     ]
     told = _run_both(
-        oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place]) and None
+        oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place])
     )
     errors = [name_of(steps[1].get("error")) for steps in told]
     assert errors[2:4] == ["InvalidOffsetException", "LogSegmentOffsetOverflowException"]
@@ -525,7 +525,7 @@ def test_control_batches_that_are_none_end_a_recovery_as_in_kafka(
         b"",
         None,
     )
-    producer = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
     logs = [
         batch(BASE, NOW, base_sequence=0, **producer)
         + encode_batch(
@@ -535,9 +535,7 @@ def test_control_batches_that_are_none_end_a_recovery_as_in_kafka(
         for key in keys
     ]
     runs = [steps_with({"do": "recover"}, {"do": "state"}, index_interval_bytes=0) for _ in keys]
-    _run_both(
-        oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place]) and None
-    )
+    _run_both(oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place]))
 
 
 def test_batches_of_another_file_are_appended_as_far_as_their_offsets_fit(

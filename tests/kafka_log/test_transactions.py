@@ -229,8 +229,8 @@ def test_transactional_ids_are_those_that_kafka_decodes(oracle: Oracle, pack: st
         if row["topic"] == "__transaction_state" and "offset" in row:
             if row["isolation"] != "read_uncommitted":
                 continue
-            value = None if row["value"] is None else base64.b64decode(row["value"])
-            told = oracle.decode_coordinator("transaction", base64.b64decode(row["key"]), value)
+            raw = None if row["value"] is None else base64.b64decode(row["value"])
+            told = oracle.decode_coordinator("transaction", base64.b64decode(row["key"]), raw)
             expected[told["key"]["transactionalId"]] = told["value"]
     paths = golden.shared(pack).glob("data*/__transaction_state-*")
     found = read_transactional_ids(DiskFiles(path) for path in paths)

@@ -126,7 +126,7 @@ def _draw_config(rng: random.Random) -> dict[str, Any]:
 def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
     makers = [maker for maker, _ in _STEPS]
     weights = [weight for _, weight in _STEPS]
-    session = {
+    session: dict[str, Any] = {
         "config": drawing.config,
         "time": drawing.now,
         "topic_id": TOPIC_ID,
@@ -154,7 +154,7 @@ def _draw_records(drawing: _Drawing, *, magic: int = 2, gaps: bool = False) -> l
     records, offset = [], 0
     sizes = (1, 8, 50) if drawing.config["segment.bytes"] == LARGE_SEGMENT else (1, 1, 2, 3, 8)
     for _ in range(rng.choice(sizes)):
-        headers = ()
+        headers: tuple[Header, ...] = ()
         if magic == 2 and drawing.chance(0.2):
             headers = (Header("trace", rng.choice((None, b"", b"1"))),)
         records.append(

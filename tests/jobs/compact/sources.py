@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 from jobs.options import CLEAN
 from tests import golden
@@ -47,7 +48,7 @@ class Source:
         """Its files and answers after so many passes, all from offset 0; then retention."""
         target = self.folder / f"kafka-{passes}" / self.partition.name
         target.parent.mkdir()
-        wanted = [{"time": self.now, "checkpoint": 0}] * passes
+        wanted: list[dict[str, Any]] = [{"time": self.now, "checkpoint": 0}] * passes
         if retains:  # steps come before a pass, and that one is not wanted
             last = {"time": self.now, "steps": [{"do": "delete_old_segments"}]}
             wanted.append(last | {"only_if_eligible": True})
@@ -72,7 +73,7 @@ class Source:
     def by_ours(self, capsys, passes, *more, log_dir=None, expect=CLEAN):
         settings = dict(self.settings)
         settings["internal.segment.bytes"] = settings.pop("segment.bytes")
-        given = [f"--set={name}={value}" for name, value in settings.items()]
+        given: list[object] = [f"--set={name}={value}" for name, value in settings.items()]
         given += ["--now", self.now, "--dedupe-buffer-size", 1 << 20, "--first-dirty", 0]
         given += self.words
         given += ["--passes", passes, *more]

@@ -4,6 +4,7 @@ The row decoder is itself held against Apache Kafka; here it is the simple model
 """
 
 import io
+from typing import Any
 
 from kafka_format.columnar.headers import BatchScan, HeaderWalk
 from kafka_format.columnar.records import PIECE_ROWS, RecordScan
@@ -36,8 +37,8 @@ def assert_agreement(segment, *, compiled, chunk_bytes=4096, arena_bytes=1 << 17
     walk = HeaderWalk(io.BytesIO(segment), **options)
     assert [header for columns in walk for header in told_headers(columns)] == headers
     assert told_end(walk.end) == end
-    scan = BatchScan(io.BytesIO(segment), **options, chunk_bytes=chunk_bytes)
-    assert [header for columns in scan for header in told_headers(columns)] == headers
+    scanned = BatchScan(io.BytesIO(segment), **options, chunk_bytes=chunk_bytes)
+    assert [header for columns in scanned for header in told_headers(columns)] == headers
     for columns in BatchScan(segment, **options):
         assert (
             columns.is_valid.tolist()
@@ -52,7 +53,7 @@ def by_rows(segment, *, verify=True):
         try:
             if verify:
                 batch.ensure_valid()
-            content = batch.records(limit=LIMIT)
+            content: list[Record] | str = batch.records(limit=LIMIT)
         except FormatError as error:
             content = str(error)
         batches.append((header_of(batch), content))
@@ -108,7 +109,7 @@ def told_headers(batches):
 
 def told_all(scan, piece_rows):
     """(header, records or damage) of each batch of a scan, put together from its pieces."""
-    found = []
+    found: list[tuple[Any, Any]] = []
     for columns in scan:
         assert len(columns) <= piece_rows
         batches = told(columns)
@@ -123,7 +124,7 @@ def told_all(scan, piece_rows):
 
 def told(columns):
     """(header, records or damage) of each batch of a piece."""
-    content = [[] for _ in range(len(columns.batches))]
+    content: list[Any] = [[] for _ in range(len(columns.batches))]
     headers = _headers_by_record(columns)
     for row in range(len(columns)):
         content[columns.batch[row]].append(
@@ -144,7 +145,7 @@ def told(columns):
 
 
 def _headers_by_record(columns):
-    headers = [[] for _ in range(len(columns))]
+    headers: list[list[Header]] = [[] for _ in range(len(columns))]
     data = columns.data.tobytes()
     found = columns.headers()
     for record, key_at, key_size, value_at, value_size in zip(

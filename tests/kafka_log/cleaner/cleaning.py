@@ -294,7 +294,7 @@ def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys, rules: Cleane
         columnar=one.get("columnar"),
         check_done=_Checks(session, one),
         rules=rules,
-        **({"cores": 3, "block_bytes": 1} if _is_shared(one) else {}),
+        **_sharing(one),
     )
 
 
@@ -314,9 +314,9 @@ class _Checks:
             raise LogCleaningAbortedError("somebody wants the log")
 
 
-def _is_shared(one: Mapping[str, Any]) -> bool:
+def _sharing(one: Mapping[str, Any]) -> dict[str, Any]:
     """Every other pass is for three cores, with blocks as small as chunks."""
-    return bool(one["time"] % 2)
+    return {"cores": 3, "block_bytes": 1} if one["time"] % 2 else {}
 
 
 def stats_of(stats: CleanerStats) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
     for name in sorted(ours):
         if ours[name] == theirs[name] or name.endswith(".timeindex.cleaned"):
             continue  # (a round that fails may leave half an entry there, in Kafka's mapped file)
-        if name.endswith(".cleaned") and any(map(_is_shared, case.passes)):
+        if name.endswith(".cleaned") and any(map(_sharing, case.passes)):
             continue  # what a failed round leaves may differ by a chunk where blocks meet
         where = f"{case.name}: {name}"
         assert not case.is_exact, f"{where} {ours[name]} {theirs[name]}"

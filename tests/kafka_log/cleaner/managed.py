@@ -102,8 +102,8 @@ class World:
                 else:
                     session.log.append_as_leader(batch(*word.strip("()").split(",")), 0)
             session.close("clean")
-        for path, (position, data) in self._damage.items():
-            with (root / path).open("r+b") as file:
+        for damaged, (position, data) in self._damage.items():
+            with (root / damaged).open("r+b") as file:
                 file.seek(position)
                 file.write(data)
         for directory, text in self._checkpoints.items():

@@ -108,10 +108,10 @@ class Left:
         return sorted(int(name[:20]) for name in self.files if name.endswith(".log"))
 
     @property
-    def aborted(self) -> list[tuple[int, int, int, int]]:
+    def aborted(self) -> list[tuple[int, ...]]:
         names = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
         found = self.state["aborted_transactions"]
-        return [tuple(each[name] for name in names) for each in found]  # type: ignore[misc]
+        return [tuple(each[name] for name in names) for each in found]
 
     @property
     def sequences(self) -> dict[int, int]:
@@ -279,7 +279,7 @@ class Story:
 
 def _left(directory: Path, case: Case) -> Left:
     assert "error" not in case.told, case.told
-    batches = []
+    batches: list[Any] = []
     for path in sorted(directory.glob("*.log")):
         batches += LogFile(path.read_bytes()).batches()
     return Left(

@@ -1,6 +1,7 @@
 """What cleaning does to logs whose outcome can be told by hand."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ class Topic:
     def roll(self) -> None:
         self.log.roll()
 
-    def clean(self, checkpoint: int | None = None, **options: int) -> Cleaned:
+    def clean(self, checkpoint: int | None = None, **options: Any) -> Cleaned:
         self.log.update_high_watermark(self.log.log_end_offset)
         return Cleaner(self.log.config, self.clock, **options).clean(self.log, checkpoint)
 

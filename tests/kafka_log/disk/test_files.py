@@ -386,7 +386,8 @@ def test_a_file_that_grew_under_an_overlay_is_seen_as_it_was(
 
 def test_a_copy_has_what_was_seen_of_a_file_that_grew(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
-    before.mkdir(), after.mkdir()
+    before.mkdir()
+    after.mkdir()
     (before / "a").write_bytes(b"0123456789")
     overlay = OverlayFiles(before)
     with (before / "a").open("ab") as file:
@@ -397,7 +398,8 @@ def test_a_copy_has_what_was_seen_of_a_file_that_grew(tmp_path: Path) -> None:
 
 def test_a_copy_of_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> None:
     before, after = tmp_path / "before", tmp_path / "after"
-    before.mkdir(), after.mkdir()
+    before.mkdir()
+    after.mkdir()
     (before / "a").write_bytes(b"0123456789")
     overlay = OverlayFiles(before)
     (before / "a").write_bytes(b"0123")
@@ -408,7 +410,8 @@ def test_a_copy_of_a_file_that_became_shorter_is_an_error(tmp_path: Path) -> Non
 def test_holes_of_a_file_stay_holes_in_a_copy(tmp_path: Path) -> None:
     """Indexes of a broker that crashed are ten megabytes of nothing, each."""
     before, after = tmp_path / "before", tmp_path / "after"
-    before.mkdir(), after.mkdir()
+    before.mkdir()
+    after.mkdir()
     size = 64 * 2**20
     with (before / "a").open("wb") as file:
         file.write(b"begin")

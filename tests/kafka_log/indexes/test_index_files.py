@@ -401,7 +401,7 @@ def _compare(ours: _Index, run: dict[str, Any], told: list[dict[str, Any]]) -> N
 def _run_both(
     oracle: Oracle, tmp_path: Path, kind: str, all_steps: list[list[Step]], max_index_size: int = 96
 ) -> None:
-    runs = []
+    runs: list[dict[str, Any]] = []
     for seed, steps in enumerate(all_steps):
         (tmp_path / f"{kind}-{seed}").mkdir()
         runs.append(
@@ -443,7 +443,7 @@ def test_lookups_in_an_index_beyond_the_warm_end_probe_what_kafka_probes(
     """Sorted, and not: after damage the answer depends on the order of the probes."""
     rng = random.Random(0)
     values = sorted(rng.randrange(2**20) for _ in range(3000))
-    runs = []
+    runs: list[list[Step]] = []
     for damage in (0, 300):
         entries = list(values)
         for _ in range(damage):
