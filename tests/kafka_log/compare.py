@@ -12,6 +12,7 @@ from kafka_log.errors import LogLoadError
 from tests.kafka_log.driver import Session, brief_state, files_of, told_by_oracle
 from tests.kafka_log.workload import Workload
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 MEMORY_DISK = Path("/dev/shm")
 CHECK_FILES_EVERY = 8  # steps, where Kafka's changed none: what we changed there is found later
@@ -47,7 +48,8 @@ def compare_workloads(oracle: Oracle, workloads: Sequence[Workload]) -> None:
             directory = folder / f"ours-{workload.seed}"
             directory.mkdir()
             comparison = Comparison(f"seed {workload.seed}", directory)
-            comparison.sessions(workload.sessions, told)
+            with seen_by(workload.suite, workload.seed):
+                comparison.sessions(workload.sessions, told)
 
 
 class Comparison:

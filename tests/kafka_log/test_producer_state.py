@@ -31,6 +31,7 @@ from tests.kafka_log.producer_operations import (
     draw_run,
 )
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 SEEDS_PER_CALL = 50
 
@@ -43,8 +44,9 @@ def compare(oracle: Oracle, folder: Path, seeds: range, **options: Any) -> dict[
     for seed, run, answers in zip(seeds, runs, told, strict=True):
         for columnar in (False, True):
             ours = run | {"path": folder / f"{seed}-{'columns' if columnar else 'rows'}"}
-            _compare_run(seed, ours, answers, columnar=columnar, seen=seen)
-            _compare_files(run["path"], ours["path"])
+            with seen_by("producers-long" if options else "producers", seed):
+                _compare_run(seed, ours, answers, columnar=columnar, seen=seen)
+                _compare_files(run["path"], ours["path"])
     return seen
 
 

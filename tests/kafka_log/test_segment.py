@@ -3,7 +3,7 @@
 import random
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from tests.kafka_log.segment_steps import (
     steps_with,
 )
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 _RESIZES = ("truncate_to", "resize_indexes", "sanity_check")
 _LOOKS = ("read", "translate", "find_timestamp", "state", "truncate_to")
@@ -412,8 +413,12 @@ def _run_both(
     tmp_path: Path,
     runs: list[dict[str, Any]],
     prepare: Callable[[Path, int], object] = lambda directory, place: None,
+    seeds: Sequence[int] | None = None,
 ) -> list[list[dict[str, Any]]]:
-    """Runs on three directories: Kafka's, ours on disk and ours on an overlay."""
+    """Runs on three directories: Kafka's, ours on disk and ours on an overlay.
+
+    `seeds`: by which the runs were drawn, if they were.
+    """
     for place, run in enumerate(runs):
         run["path"] = str(tmp_path / f"segment-{place}")
         Path(run["path"]).mkdir()
@@ -424,12 +429,14 @@ def _run_both(
             directory = Path(f"{run['path']}-{kind.__name__}")
             directory.mkdir()
             prepare(directory, place)
-            _compare(OurSegment(kind(directory), run), run, steps_told)
+            with seen_by("segment", seeds[place] if seeds else None):
+                _compare(OurSegment(kind(directory), run), run, steps_told)
     return told
 
 
 def test_random_steps_leave_the_files_that_kafka_leaves(oracle: Oracle, tmp_path: Path) -> None:
-    _run_both(oracle, tmp_path, [draw_run(seed) for seed in range(200)])
+    seeds = range(200)
+    _run_both(oracle, tmp_path, [draw_run(seed) for seed in seeds], seeds=seeds)
 
 
 @pytest.mark.soak
@@ -437,7 +444,8 @@ def test_random_steps_leave_the_files_that_kafka_leaves(oracle: Oracle, tmp_path
 def test_many_random_steps_leave_the_files_that_kafka_leaves(
     oracle: Oracle, tmp_path: Path, part: int
 ) -> None:
-    _run_both(oracle, tmp_path, [draw_run(1000 + part * 250 + i) for i in range(250)])
+    seeds = range(1000 + part * 250, 1000 + (part + 1) * 250)
+    _run_both(oracle, tmp_path, [draw_run(seed) for seed in seeds], seeds=seeds)
 
 
 def _large_log(rng: random.Random) -> bytearray:

@@ -32,6 +32,8 @@ ISOLATIONS = ("LOG_END", "HIGH_WATERMARK", "TXN_COMMITTED")
 class Workload(NamedTuple):
     seed: int
     sessions: list[dict[str, Any]]
+    suite: str = "log"
+    """By which `python -m tests.show` draws it again."""
 
     @property
     def steps(self) -> list[dict[str, Any]]:
@@ -95,7 +97,11 @@ def draw_workload(
         if drawing.chance(0.1):
             is_clean = not crashes  # a broker that died before it wrote its marker
         drawn.append(session)
-    return Workload(seed, drawn)
+    return Workload(seed, drawn, "log" if crashes else "log-without-crashes")
+
+
+def draw_long_workload(seed: int) -> Workload:
+    return draw_workload(seed, sessions=6, steps=300)._replace(suite="log-long")
 
 
 def _draw_config(rng: random.Random) -> dict[str, Any]:

@@ -10,7 +10,7 @@ of `.log`, `.index` and `.timeindex` files.
 import os
 import random
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from tests.kafka_log.driver import Session, brief_state, files_of
 from tests.kafka_log.workload import START, draw_workload
 from tests.oracle.client import Oracle
 from tests.oracle.logs import LogPlan
+from tests.show import seen_by
 
 # Kafka makes cleaned segments by the clock of the machine, not of the log, and may roll by its age.
 _NO_ROLL_BY_AGE = {"segment.ms": 2**63 - 1, "max.compaction.lag.ms": 2**63 - 1}
@@ -52,6 +53,9 @@ class Case:
     keys: Keys = Keys.HASHED
     rules: CleanerRules = KAFKA_4_3
     told: dict[str, Any] = field(default_factory=dict)
+    suite: str = "cleaner"
+    seed: int | None = None
+    """By which `python -m tests.show` draws it again; None of a case that was not drawn."""
 
 
 # -------------------------------------------------------------------------------------- cases
@@ -140,6 +144,8 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
         | ({"checkpoint": rng.randrange(end + 2)} if rng.random() < 0.2 else {}),
         passes=passes,
         is_exact="snappy" not in plan.codecs,
+        suite="cleaner-snappy" if "snappy" in plan.codecs else "cleaner",
+        seed=seed,
         keys=rng.choice((Keys.HASHED, Keys.HASHED, Keys.EXACT)),
     )
 
@@ -176,6 +182,8 @@ def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case
                 source=path,
                 arguments=following | closed | {"config": config, "close": "crash", "steps": []},
                 passes=passes,
+                suite="cleaner-life",
+                seed=each.seed,
                 keys=rng.choice((Keys.HASHED, Keys.HASHED, Keys.EXACT)),
             )
         )
@@ -203,7 +211,17 @@ def set_modified(path: Path, modified_ms: int) -> None:
 
 
 def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
-    runs = [
+    runs = kafka_runs(folder, cases)
+    for case, theirs in zip(cases, oracle.call("clean_logs", runs=runs, timeout=600), strict=True):
+        ours = folder / "ours" / case.source.name
+        shutil.copytree(case.source, ours)
+        compare_one(case, ours, folder / "kafka" / case.source.name, theirs)
+
+
+def kafka_runs(folder: Path, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Runs of the oracle's `clean_logs`, on copies in the folder `kafka`."""
+    (folder / "kafka").mkdir(exist_ok=True)
+    return [
         dict(case.arguments)
         | {
             "path": folder / "kafka" / case.source.name,
@@ -212,28 +230,20 @@ def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
         }
         for case in cases
     ]
-    (folder / "kafka").mkdir(exist_ok=True)
-    for case, theirs in zip(cases, oracle.call("clean_logs", runs=runs, timeout=600), strict=True):
-        ours = folder / "ours" / case.source.name
-        shutil.copytree(case.source, ours)
-        compare_one(case, ours, folder / "kafka" / case.source.name, theirs)
 
 
 def compare_one(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
     case.told.update(theirs)
     if "error" in theirs:
         return  # a directory that does not load, which is not the cleaner's business
-    arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
-    session = Session(DiskFiles(directory), arguments)
-    if session.log.log_end_offset >= 0:
-        session.log.update_high_watermark(session.log.log_end_offset)
-    checkpoint = arguments.get("checkpoint")
-    for i, (one, expected) in enumerate(zip(case.passes, theirs["passes"], strict=True)):
-        for step in one.get("steps", ()):
-            session.try_step(step)
-        checkpoint = one.get("checkpoint", checkpoint)
-        found = run_pass(session, one, checkpoint, case.keys, case.rules)
-        checkpoint = found.get("next_dirty_offset", checkpoint)
+    with seen_by(case.suite, case.seed):
+        _compare_loaded(case, directory, kafkas, theirs)
+
+
+def _compare_loaded(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
+    session = open_case(case, directory)
+    both = zip(our_passes(case, session), theirs["passes"], strict=True)
+    for i, (found, expected) in enumerate(both):
         _compare_pass(f"{case.name}, pass {i}", case, found, expected)
     state = brief_state(session.log)
     session.close(case.arguments["close"])
@@ -241,6 +251,27 @@ def compare_one(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, 
     if case.is_exact or state["size_in_bytes"] == expected["size_in_bytes"]:
         assert state == expected, case.name
     _compare_files(case, directory, kafkas)
+
+
+def open_case(case: Case, directory: Path) -> Session:
+    """Our log on a copy of the case's directory, all of it below the high watermark."""
+    arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
+    session = Session(DiskFiles(directory), arguments)
+    if session.log.log_end_offset >= 0:
+        session.log.update_high_watermark(session.log.log_end_offset)
+    return session
+
+
+def our_passes(case: Case, session: Session) -> Iterator[dict[str, Any]]:
+    """What the oracle tells of each pass, by ours."""
+    checkpoint = case.arguments.get("checkpoint")
+    for one in case.passes:
+        for step in one.get("steps", ()):
+            session.try_step(step)
+        checkpoint = one.get("checkpoint", checkpoint)
+        found = run_pass(session, one, checkpoint, case.keys, case.rules)
+        checkpoint = found.get("next_dirty_offset", checkpoint)
+        yield found
 
 
 def run_pass(
