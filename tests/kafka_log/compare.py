@@ -10,6 +10,7 @@ from typing import Any
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogLoadError
 from tests.kafka_log.driver import Session, brief_state, files_of, told_by_oracle
+from tests.kafka_log.steps import Step
 from tests.kafka_log.workload import Workload
 from tests.oracle.client import Oracle
 from tests.show import seen_by
@@ -111,7 +112,7 @@ class Comparison:
         self,
         name: str,
         session: Session,
-        steps: Sequence[Mapping[str, Any]],
+        steps: Sequence[Step | Mapping[str, Any]],
         told: Sequence[Told],
     ) -> None:
         for i, (step, theirs) in enumerate(zip(steps, told, strict=True)):
@@ -199,6 +200,8 @@ def settled(answer: dict[str, Any]) -> dict[str, Any]:
     return answer | {"segments": segments}
 
 
-def brief(step: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in step.items() if name not in {"bytes", "may_fail"}}
-    return shown | ({"size": len(step["bytes"])} if "bytes" in step else {})
+def brief(step: Any) -> dict[str, Any]:
+    """A step, typed or not, without its records."""
+    request = step if isinstance(step, Mapping) else step.request()
+    shown = {name: value for name, value in request.items() if name not in {"bytes", "may_fail"}}
+    return shown | ({"size": len(request["bytes"])} if "bytes" in request else {})

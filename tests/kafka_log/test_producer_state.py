@@ -26,6 +26,7 @@ from tests.kafka_log.producer_operations import (
     ABORT,
     COMMIT,
     START,
+    Recover,
     control_batch,
     data_batch,
     draw_run,
@@ -105,7 +106,7 @@ def test_every_bit_of_a_marker_is_judged_as_kafka_judges_it(
         flipped = bytearray(payload)
         flipped[bit // 8] ^= 1 << bit % 8
         data = begin + assemble(header, bytes(flipped)) + _data(2, 1, 1)
-        operations = [{"do": "recover", "bytes": data}]
+        operations = [Recover(data)]
         runs.append({"path": memory_path / f"{bit}", "time": START, "operations": operations})
     seen: dict[str, int] = {}
     told = oracle.call("producer_states", runs=runs)

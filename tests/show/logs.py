@@ -14,8 +14,9 @@ from tests.kafka_log import test_leader_epochs as epochs
 from tests.kafka_log.compare import Comparison, Difference, brief, run_kafka
 from tests.kafka_log.indexes import test_index_files as indexes
 from tests.kafka_log.producer_driver import ERRORS, Driver
+from tests.kafka_log.producer_operations import Operation
 from tests.kafka_log.producer_operations import draw_run as draw_producers
-from tests.kafka_log.segment_steps import OurSegment
+from tests.kafka_log.segment_driver import OurSegment
 from tests.kafka_log.segment_steps import draw_run as draw_segment
 from tests.kafka_log.workload import Workload, draw_long_workload, draw_workload
 from tests.oracle.client import Oracle
@@ -172,13 +173,13 @@ def _show_producers(oracle: Oracle, run: dict[str, Any], folder: Path) -> Shown:
     for way in ("rows", "columns"):
         driver = Driver(run | {"path": folder / way}, columnar=way == "columns")
         for i, (operation, kafkas) in enumerate(zip(run["operations"], answers, strict=True)):
-            rows += _producer_rows(f"{way} {i} {operation['do']}", kafkas, driver, operation)
+            rows += _producer_rows(f"{way} {i} {operation.name()}", kafkas, driver, operation)
         rows += file_rows(files_in(folder / "kafka"), files_in(folder / way), f"{way} ")
     return Shown(drawn_lines({"operations": run["operations"]}), rows)
 
 
 def _producer_rows(
-    label: str, kafkas: Mapping[str, Any], driver: Driver, operation: dict[str, Any]
+    label: str, kafkas: Mapping[str, Any], driver: Driver, operation: Operation
 ) -> list[Row]:
     found = driver.attempt(operation)
     if "error" in kafkas or "error" in found:
@@ -196,5 +197,5 @@ def _differing(label: str, kafka: Any, ours: Any) -> list[Row]:
     return [] if kafka == ours else rows_of(label, kafka, ours)
 
 
-def _told_step(step: Mapping[str, Any]) -> str:
+def _told_step(step: Any) -> str:
     return " ".join(str(value) for value in brief(step).values())

@@ -13,7 +13,8 @@ from tests.kafka_log.compare import compare_workloads, scratch
 from tests.kafka_log.damage.cases import draw_case
 from tests.kafka_log.damage.sources import Source
 from tests.kafka_log.driver import Session
-from tests.kafka_log.segment_steps import OurSegment
+from tests.kafka_log.segment_driver import OurSegment
+from tests.kafka_log.segment_steps import State
 from tests.kafka_log.workload import draw_long_workload, draw_workload
 from tests.oracle.client import Oracle
 from tests.show import command, seen_by
@@ -32,9 +33,9 @@ DRAWN = {  # a part of each drawing that only this case has
     "explain": "plan 3, keys",
     "explain-life": "life 3, keys",
     "fetch": "origin 'REPLICATION'",
-    "log": "append time 17000",
-    "log-long": "append time 17000",
-    "log-without-crashes": "append time 17000",
+    "log": "append leader_epoch",
+    "log-long": "append leader_epoch",
+    "log-without-crashes": "append leader_epoch",
     "manager": "done_cleaning",
     "offset-index": "upper_bound position",
     "producers": "append origin",
@@ -129,8 +130,8 @@ def test_a_wrong_answer_is_shown_by_the_value_that_differs(
 ) -> None:
     state = OurSegment._state
 
-    def wrong(self: OurSegment) -> list[Any]:
-        size, *others = state(self)
+    def wrong(self: OurSegment, step: State) -> list[Any]:
+        size, *others = state(self, step)
         return [size + 1, *others]
 
     monkeypatch.setattr(OurSegment, "_state", wrong)

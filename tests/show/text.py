@@ -19,22 +19,26 @@ def drawn_lines(value: Any, indent: str = "  ") -> list[str]:
     """A drawn mapping as lines: one for each entry, and one for each step or batch in a list."""
     lines: list[str] = []
     for name, inside in value.items():
-        if isinstance(inside, list | tuple) and inside and isinstance(inside[0], Mapping):
+        if _is_list_of_steps(inside):
             lines.append(f"{indent}{name}")
             for i, each in enumerate(inside):
-                lines += _numbered(i, each, f"{indent}  ")
+                request = each if isinstance(each, Mapping) else each.request()
+                lines += _numbered(i, request, f"{indent}  ")
         else:
             lines += _entry(name, inside, indent)
     return lines
 
 
+def _is_list_of_steps(value: Any) -> bool:
+    """Mappings, or steps that have one as their `request`."""
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return isinstance(value[0], Mapping) or hasattr(value[0], "request")
+
+
 def _numbered(number: int, step: Mapping[str, Any], indent: str) -> list[str]:
     """`3 append leader_epoch 1`, then the batches; a nested list of steps is taken apart."""
-    lists = {
-        name: inside
-        for name, inside in step.items()
-        if isinstance(inside, list | tuple) and inside and isinstance(inside[0], Mapping)
-    }
+    lists = {name: inside for name, inside in step.items() if _is_list_of_steps(inside)}
     data = {name: inside for name, inside in step.items() if isinstance(inside, bytes)}
     rest = {name: inside for name, inside in step.items() if name not in (*lists, *data, "do")}
     words = [str(number), *([step["do"]] if "do" in step else [])]

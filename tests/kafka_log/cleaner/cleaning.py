@@ -11,7 +11,7 @@ import os
 import random
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,6 +31,7 @@ from kafka_log.errors import LogError
 from kafka_log.log import PartitionLog
 from tests.kafka_log import workload
 from tests.kafka_log.driver import Session, brief_state, files_of
+from tests.kafka_log.steps import HighWatermark, Step, UpdateConfig
 from tests.kafka_log.workload import START, draw_workload
 from tests.oracle.client import Oracle
 from tests.oracle.logs import LogPlan
@@ -115,6 +116,13 @@ def draw_passes(rng: random.Random, now: int, retention_ms: int) -> list[dict[st
     return passes
 
 
+def _draw_cores(seed: int, passes: Iterable[dict[str, Any]]) -> None:
+    """By dice of its own: Kafka has no such mode, and a seed draws what it always drew."""
+    rng = random.Random(f"cores {seed}")
+    for one in passes:
+        one["cores"] = rng.choice((1, 3))
+
+
 def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None = None) -> Case:
     rng = random.Random(seed)
     plan = plan or draw_plan(seed)
@@ -124,6 +132,7 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
     _set_times(source, rng, now)
     config = draw_config(rng, plan.settings())
     passes = draw_passes(rng, now, config["delete.retention.ms"])
+    _draw_cores(seed, passes)
     # Only once it is open: a log with indexes larger than they may be does not load.
     smaller = config | {"segment.index.bytes": rng.choice((200, 4000, 4000))}
     passes[0]["steps"] = [{"do": "update_config", "config": smaller}]
@@ -172,10 +181,11 @@ def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case
         config = draw_config(rng, following["config"]) | _NO_ROLL_BY_AGE
         now = following["time"]
         passes = draw_passes(rng, now, config["delete.retention.ms"])
+        _draw_cores(each.seed, passes)
         for one, session in zip(passes[1:], each.sessions[1:], strict=False):
             one["steps"] = [_same_config(step, config) for step in session["steps"]]
-            one["steps"].append({"do": "high_watermark", "may_fail": True})
-            one["time"] = max(one["time"], session["steps"][-1]["time"])
+            one["steps"].append(Step(HighWatermark(), may_fail=True))
+            one["time"] = max(one["time"], session["steps"][-1].time)
         cases.append(
             Case(
                 name=f"life {each.seed}",
@@ -194,8 +204,9 @@ def _any_but_snappy(drawing: workload._Drawing) -> Codec:
     return drawing.random.choice((Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD))
 
 
-def _same_config(step: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(step) | ({"config": config} if step["do"] == "update_config" else {})
+def _same_config(step: Step, config: Mapping[str, Any]) -> Step:
+    is_update = isinstance(step.action, UpdateConfig)
+    return replace(step, action=UpdateConfig(config)) if is_update else step
 
 
 def _set_times(directory: Path, rng: random.Random, now: int) -> None:
@@ -346,8 +357,9 @@ class _Checks:
 
 
 def _sharing(one: Mapping[str, Any]) -> dict[str, Any]:
-    """Every other pass is for three cores, with blocks as small as chunks."""
-    return {"cores": 3, "block_bytes": 1} if one["time"] % 2 else {}
+    """A pass for several cores has blocks as small as chunks."""
+    cores = one.get("cores", 1)
+    return {"cores": cores, "block_bytes": 1} if cores > 1 else {}
 
 
 def stats_of(stats: CleanerStats) -> dict[str, Any]:
