@@ -5,7 +5,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Self
@@ -180,7 +180,7 @@ def java_command(class_path: str, main: str) -> list[str]:
     return [jars.java_program("java"), "-Xmx384m", "-XX:+UseSerialGC", "-cp", class_path, main]
 
 
-def wait_for(condition, seconds: float, what: str) -> None:
+def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,14 +1,13 @@
 """What `compact` tells beside its rows: the cleaner's own figures, and what one should know."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from jobs import compact
 from jobs.options import CLEAN, COULD_NOT_RUN, USAGE
 from tests.jobs.compact.compacting import BEGIN, COMPACT, NOW, one, rows, run, write_log
+from tests.jobs.running import broker_on
 from tests.jobs.trees import tree
 
 # ------------------------------------------------------------------------------------- figures
@@ -171,28 +170,11 @@ def test_both_are_told_in_one_line_and_none_where_they_count(capsys, log_dir, tm
 
 # ------------------------------------------------------------------------------ a running broker
 
-HOLDS = """\
-import fcntl, sys
-with open(sys.argv[1], "a+b") as lock:
-    fcntl.lockf(lock, fcntl.LOCK_EX)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
 
 @pytest.fixture
 def live(log_dir):
-    """Another process holds the lock, as a broker does."""
-    lock = log_dir / ".lock"
-    lock.touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as broker:
-        assert broker.stdin is not None
-        assert broker.stdout is not None
-        assert broker.stdout.readline() == b"held\n"
+    with broker_on(log_dir):
         yield log_dir
-        broker.stdin.close()
 
 
 @pytest.mark.parametrize("words", [(), ("--output", "OUT"), ("--explain", "OUT")])
