@@ -174,11 +174,12 @@ def legacy_messages(draw: st.DrawFn) -> LegacyMessage:
 @st.composite
 def legacy_wrappers(draw: st.DrawFn) -> LegacyMessage:
     """Wrappers around any messages: of the other magic, in no order, above the wrapper, none."""
-    inner = draw(st.lists(legacy_messages(), max_size=4))
+    inner: list[LegacyMessage] = draw(st.lists(legacy_messages(), max_size=4))
     message = draw(legacy_messages())
     codec = draw(st.sampled_from([Codec.GZIP, Codec.SNAPPY, Codec.LZ4]))
     header = message.header._replace(attributes=message.header.attributes | codec)
-    if inner and draw(st.booleans()):
+    is_above = bool(inner) and draw(st.booleans())
+    if is_above:
         header = header._replace(offset=inner[-1].header.offset)
     value = compress(codec, b"".join(map(encode_message, inner)), magic=header.magic)
     return message._replace(header=header, value=value)

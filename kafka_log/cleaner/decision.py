@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kafka_format.attributes import DELETE_HORIZON, TRANSACTIONAL
 from kafka_format.batch import NO_PRODUCER_ID, RecordBatch
 from kafka_format.columnar.compilation import Kernels
 from kafka_format.columnar.kernels import (
@@ -93,8 +94,6 @@ NULL_VALUES_KEPT = 1
 WITHOUT_KEY = 2
 COUNT_FIELDS = 3
 
-_TRANSACTIONAL = 0x10
-_DELETE_HORIZON = 0x40
 _NO_OFFSET = 1 - 2**63
 """Where no batch ends."""
 _NO_DATA = -1
@@ -241,7 +240,7 @@ def decide_rows(  # many parameters: kernels take arrays
             continue
         tombstone = tombstone_reason(
             table[MAGIC, batch] < 2,
-            (table[ATTRIBUTES, batch] & _DELETE_HORIZON) != 0,
+            (table[ATTRIBUTES, batch] & DELETE_HORIZON) != 0,
             table[BASE_TIMESTAMP, batch],
             limits.current_time,
             limits.legacy_tombstone_reason,
@@ -456,7 +455,7 @@ class RecordFilter:
         last_offset, producer_id = batches.last_offset[span], batches.producer_id[span]
         largest = np.maximum.accumulate(last_offset)
         record_reasons[:] = RECORD_BY_RECORD
-        is_transactional = batches.attributes[span] & _TRANSACTIONAL != 0
+        is_transactional = batches.attributes[span] & TRANSACTIONAL != 0
         for i in np.flatnonzero(is_transactional).tolist():
             self.transactions.consume_up_to(int(largest[i]))
             if self.transactions.on_transactional_batch_read(int(producer_id[i])):

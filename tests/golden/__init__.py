@@ -22,7 +22,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 PACKS = Path(__file__).parent / "packs"
 ARCHIVE = "log_dirs.tar.xz"
@@ -95,7 +95,7 @@ def _inside(root: Path, member: tarfile.TarInfo) -> Path:
     return root / name
 
 
-def _write_sparse(source: BinaryIO, size: int, path: Path) -> None:
+def _write_sparse(source: IO[bytes], size: int, path: Path) -> None:
     """Preallocated indexes are 10 MiB of zeros: those become holes, not blocks."""
     with path.open("xb") as target:
         while chunk := source.read(_CHUNK):

@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 HOLD = """
 import fcntl, sys
@@ -14,7 +16,7 @@ with open(sys.argv[1], "w") as file:
 
 
 @contextmanager
-def broker_on(log_dir):
+def broker_on(log_dir: Path) -> Iterator[None]:
     process = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(log_dir / ".lock")],
         stdin=subprocess.PIPE,

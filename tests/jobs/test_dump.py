@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def shell(*words: object, **options: object) -> subprocess.CompletedProcess[bytes]:
+def shell(*words: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [*COMMAND, *map(str, words)], capture_output=True, check=False, cwd=ROOT, **options
     )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,12 @@ ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "jobs.cli", "list")
 
 
-def rows(capsys, *words: object) -> list[dict[str, object]]:
+def rows(capsys, *words: object) -> list[dict[str, Any]]:
     cli.main(["list", *map(str, words), "--format", "json"])
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def of_kind(found: list[dict[str, object]], kind: str) -> list[dict[str, object]]:
+def of_kind(found: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     return [row for row in found if row["kind"] == kind]
 
 

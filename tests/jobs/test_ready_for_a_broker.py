@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from types import ModuleType
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests import golden
 
 NOW = 1_794_820_000_000
 RETAIN = (retain, ["--set=retention.bytes=2000", "--set=retention.ms=-1"])
-RECOVER = (recover, [])
+RECOVER: tuple[ModuleType, list[str]] = (recover, [])
 
 
 def logs_of(directory):

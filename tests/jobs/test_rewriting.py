@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,12 +21,12 @@ from tests.unreadable import open_the_way, unreadable
 
 NOW = "--now=1794820000000"
 COMPACT = ("--set=cleanup.policy=compact", NOW)
-REWRITING = {
+REWRITING: dict[str, tuple[Any, ...]] = {
     "retain": (retain.main, "--set=retention.bytes=0", NOW),
     "recover": (recover.main, NOW),
     "compact": (compact.main, *COMPACT),
 }
-ALL = REWRITING | {
+ALL: dict[str, tuple[Any, ...]] = REWRITING | {
     "offsets": (offsets.main,),
     "explain-key": (compact.main, *COMPACT, "--explain-key=k"),
     "what-if": (compact.main, *COMPACT, "--what-if=delete.retention.ms=0"),

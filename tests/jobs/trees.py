@@ -1,9 +1,10 @@
 """What is below a directory, to be compared."""
 
 import hashlib
+from pathlib import Path
 
 
-def tree(directory):
+def tree(directory: Path) -> dict[str, tuple[str, int]]:
     """Every file below, with its content and time."""
     return {
         str(path.relative_to(directory)): (
@@ -15,6 +16,6 @@ def tree(directory):
     }
 
 
-def contents(directory):
+def contents(directory: Path) -> dict[str, str]:
     """Every file below, with its content."""
     return {name: digest for name, (digest, _) in tree(directory).items()}

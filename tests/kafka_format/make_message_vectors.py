@@ -5,6 +5,7 @@ python -m tests.kafka_format.make_message_vectors
 
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.oracle.client import Oracle
 
@@ -17,7 +18,7 @@ ENOUGH = 60  # bytes: large enough to be full of fields, small enough to flip ev
 def main() -> None:
     with Oracle() as oracle:
         drawn = oracle.random_messages(SEED, count=DRAWN)
-    chosen = {}
+    chosen: dict[tuple[str, int], Any] = {}
     for example in drawn:
         if example.set == "file":
             continue

@@ -3,6 +3,7 @@
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -169,7 +170,7 @@ def secret(tmp_path: Path) -> Path:
     return path
 
 
-def opens(path: Path, **policy: object) -> bool:
+def opens(path: Path, **policy: Any) -> bool:
     with using(Access(**policy)):
         try:
             open_evidence(path).close()

@@ -73,7 +73,7 @@ def test_a_reader_steps_over_other_fields() -> None:
 
 def test_numpy_reads_the_same_positions() -> None:
     dtype = np.dtype(BATCH.dtype_fields())
-    assert {name: offset for name, (_, offset) in (dtype.fields or {}).items()} == POSITIONS
+    assert {name: field[1] for name, field in (dtype.fields or {}).items()} == POSITIONS
     assert dtype.itemsize == BATCH.size
 
 

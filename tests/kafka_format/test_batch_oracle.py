@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafka_format.batch import RecordBatch, assemble, decode_batch, encode_batch, encode_empty_batch
 from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
-from kafka_format.legacy import LegacyBatch, LegacyHeader, LegacyMessage, encode_legacy_batch
+from kafka_format.legacy import LegacyBatch, LegacyMessage, encode_legacy_batch
 from kafka_format.legacy import encode_message as encode_legacy_message
 from kafka_format.log_file import AnyBatch, LogFile
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType, encode_records
@@ -160,7 +160,7 @@ MIXED = [
     SimpleRecord(-1, None, None, (), 1_000_020),
     SimpleRecord(NOW + 1, "ключ".encode(), b"x" * 5000, (Header("größe", "∞".encode()),)),
 ]
-PRODUCERS = {
+PRODUCERS: dict[str, dict[str, Any]] = {
     "plain": {},
     "idempotent": {"producer_id": 7, "producer_epoch": 2, "base_sequence": 2**31 - 3},
     "transactional": {
@@ -188,7 +188,7 @@ def test_a_batch_is_kafkas_byte_for_byte(
     horizon: str,
     end: str,
 ) -> None:
-    options = {
+    options: dict[str, Any] = {
         "records": MIXED,
         "base_offset": 1_000_000,
         "codec": codec,
@@ -214,7 +214,7 @@ def test_a_batch_is_kafkas_byte_for_byte(
 def test_legacy_messages_are_kafkas_byte_for_byte(
     oracle: Oracle, magic: int, codec: Codec, timestamp_type: TimestampType
 ) -> None:
-    options = {
+    options: dict[str, Any] = {
         "records": [record._replace(headers=()) for record in MIXED],
         "magic": magic,
         "base_offset": 1_000_000,
@@ -266,7 +266,7 @@ def text_records(count: int, seed: int) -> list[SimpleRecord]:
 def test_batches_of_many_blocks_are_kafkas_byte_for_byte(
     oracle: Oracle, codec: Codec, count: int
 ) -> None:
-    options = {"records": text_records(count, seed=count), "codec": codec}
+    options: dict[str, Any] = {"records": text_records(count, seed=count), "codec": codec}
     ours = encode_batch(**options)
     assert_written_alike(ours, oracle.build_batch(as_kafka_builds(options)), codec)
     assert_read_alike(oracle, ours)
@@ -281,14 +281,22 @@ LEVELS = [
 
 @pytest.mark.parametrize(("codec", "level"), LEVELS)
 def test_levels_are_kafkas_byte_for_byte(oracle: Oracle, codec: Codec, level: int) -> None:
-    options = {"records": text_records(150, seed=level), "codec": codec, "level": level}
+    options: dict[str, Any] = {
+        "records": text_records(150, seed=level),
+        "codec": codec,
+        "level": level,
+    }
     assert encode_batch(**options) == oracle.build_batch(as_kafka_builds(options))
 
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_the_lowest_levels_of_lz4_are_read(oracle: Oracle, level: int) -> None:
     """lz4-java's library is older than Python's, which has another algorithm for these two."""
-    options = {"records": text_records(50, seed=level), "codec": Codec.LZ4, "level": level}
+    options: dict[str, Any] = {
+        "records": text_records(50, seed=level),
+        "codec": Codec.LZ4,
+        "level": level,
+    }
     assert_read_alike(oracle, oracle.build_batch(as_kafka_builds(options)))
     assert_read_alike(oracle, encode_batch(**options))
 
@@ -361,7 +369,9 @@ def test_an_empty_batch_is_kafkas_byte_for_byte(oracle: Oracle) -> None:
 )
 def test_control_batches_come_back_as_they_were(oracle: Oracle, control: dict[str, Any]) -> None:
     is_marker = control["type"] in {"ABORT", "COMMIT"}
-    producer = {"producer_id": 3, "producer_epoch": 1, "transactional": True} if is_marker else {}
+    producer: dict[str, Any] = {}
+    if is_marker:
+        producer = {"producer_id": 3, "producer_epoch": 1, "transactional": True}
     theirs = oracle.build_batch(
         control=control, timestamp=NOW, partition_leader_epoch=2, base_offset=9, **producer
     )
@@ -510,7 +520,7 @@ def test_the_beginning_of_another_zstd_frame_is_refused_though_kafka_forgets_it(
     assert [kafkas for _, _, kafkas in verdicts(oracle, longer)] == ["read"] * 3
 
 
-def with_stream(codec: Codec, stream: bytes) -> bytes:
+def with_stream(codec: Codec, stream: bytes | bytearray) -> bytes:
     """A batch of SMALL whose records are this stream."""
     header = decode_batch(encode_batch(SMALL, base_offset=5)).header
     return assemble(header._replace(attributes=int(codec)), stream)
@@ -602,7 +612,7 @@ def test_legacy_fields_of_any_value_get_kafkas_verdict(
     assert verdicts(oracle, messages) == []
 
 
-def with_inner(header: LegacyHeader, inner: bytes) -> bytes:
+def with_inner(header: Any, inner: bytes) -> bytes:
     value = compress(Codec.LZ4, inner, magic=header.magic)
     return encode_legacy_message(LegacyMessage(header, None, value))
 

@@ -28,7 +28,7 @@ def test_it_is_written_without_spaces_and_line_end():
 
 def test_brokers_before_3_7_left_it_empty():
     file = decode_clean_shutdown_file(b"")
-    assert file == (CleanShutdownContent.EMPTY, None, None, b"")
+    assert tuple(file) == (CleanShutdownContent.EMPTY, None, None, b"")
     assert encode_clean_shutdown_file(file) == b""
 
 

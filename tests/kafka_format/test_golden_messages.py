@@ -3,10 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kafka_format.control import decode_control_record, encode_control_record
+from kafka_format.control import (
+    ControlRecordType,
+    decode_control_record,
+    encode_control_record,
+)
 from kafka_format.coordinator_records import (
     CONSUMER_PROTOCOL_TYPE,
     CoordinatorTopic,
@@ -77,6 +82,7 @@ def test_control_records_are_all_known_and_come_back_as_their_bytes(name: str) -
         for is_control, key, value in stored(path):
             if is_control:
                 record = decode_control_record(key, value, strict=True)
+                assert isinstance(record.type, ControlRecordType)
                 found[record.type.name] += 1
                 assert encode_control_record(record) == (key, value)
     is_older_than_transactions = "-0.10" in name
@@ -105,7 +111,8 @@ def _readable_members(name: str) -> int:
         for is_control, key, value in stored(path):
             if is_control:
                 continue
-            found = decode_coordinator_record(CoordinatorTopic.CONSUMER_OFFSETS, key, value).value
+            topic = CoordinatorTopic.CONSUMER_OFFSETS
+            found: Any = decode_coordinator_record(topic, key, value).value
             if found is None or found.schema_name != "GroupMetadataValue":
                 continue
             for member in group_members(found):

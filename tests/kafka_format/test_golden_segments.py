@@ -50,7 +50,7 @@ def test_every_batch_is_valid_and_written_again_byte_for_byte(name: str) -> None
 
 @pytest.mark.parametrize("name", PACKS)
 def test_every_record_is_the_one_kafkas_consumer_received(name: str) -> None:
-    found = {}
+    found: dict[Any, Any] = {}
     for path in segments(name):
         if path.suffix == ".log" and not path.parent.name.startswith("__cluster_metadata"):
             topic, _, partition = path.parent.name.rpartition("-")

@@ -16,7 +16,7 @@ from tests.kafka_format import damage
 
 def test_a_checkpoint_is_its_epochs():
     checkpoint = decode_leader_epoch_checkpoint(b"0\n2\n0 0\n3 120\n")
-    assert checkpoint == (((0, 0), (3, 120)), CheckpointHead.COMPLETE)
+    assert tuple(checkpoint) == (((0, 0), (3, 120)), CheckpointHead.COMPLETE)
     assert checkpoint.entries[1] == EpochEntry(epoch=3, start_offset=120)
     assert encode_leader_epoch_checkpoint(checkpoint) == b"0\n2\n0 0\n3 120\n"
 

@@ -1,6 +1,7 @@
 """Messages of magic 0 and 1: worked out by hand, every quirk, any bytes at all."""
 
 import tracemalloc
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -66,7 +67,7 @@ def message(
 
 
 def wrapper(
-    offset: int, magic: int, inner: bytes, *, codec: int = Codec.GZIP, **fields: object
+    offset: int, magic: int, inner: bytes, *, codec: int = Codec.GZIP, **fields: Any
 ) -> LegacyBatch:
     value = compress(Codec(codec), inner, magic=magic)
     attributes = fields.pop("attributes", 0) | codec

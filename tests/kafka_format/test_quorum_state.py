@@ -145,7 +145,7 @@ int64 = st.integers(-(2**63), 2**63 - 1)
 voters = st.none() | st.lists(int32).map(tuple)
 states = st.one_of(
     st.tuples(int32, int32, int32, st.text(), int64, voters).map(
-        lambda fields: QuorumState(0, *fields[:3], uuid.UUID(int=0), *fields[3:])
+        lambda fields: QuorumState(*(0, *fields[:3], uuid.UUID(int=0), *fields[3:]))
     ),
     st.tuples(int32, int32, int32, st.uuids()).map(lambda fields: QuorumState(1, *fields)),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_format.batch import RecordBatch, encode_batch
+from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.control import (
     ControlRecord,
@@ -85,7 +85,7 @@ def metadata(record: dict[str, Any]) -> SimpleRecord:
 
 
 # Kafka's reader of bootstrap.checkpoint knows no other control record than these two.
-HEADS = {"bootstrap_checkpoint": HEAD[:1], "metadata_snapshot": HEAD}
+HEADS: dict[str, Any] = {"bootstrap_checkpoint": HEAD[:1], "metadata_snapshot": HEAD}
 
 
 def snapshot(kind: str, records: list[SimpleRecord], codec: Codec) -> bytes:
@@ -139,7 +139,7 @@ def test_a_snapshot_of_kafkas_is_written_again_byte_for_byte_from_its_values(
     assert b"".join(anew(LogFile(theirs).batches())) == theirs
 
 
-def anew(batches: Iterator[RecordBatch]) -> Iterator[bytes]:
+def anew(batches: Iterator[Any]) -> Iterator[bytes]:
     """Of messages alone: nothing of the batch but what its header says."""
     for batch in batches:
         header = batch.header

@@ -6,8 +6,9 @@ keeps checksums right unless it is meant to be the checksum: what is behind it i
 
 import random
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble, encode_batch, encode_empty_batch
 from kafka_format.checksum import crc32
@@ -52,6 +53,23 @@ class AppendCase:
         }
 
 
+class Part(NamedTuple):
+    """Batches or messages of one magic, how many offsets they take, and what is odd about them."""
+
+    data: bytes
+    offsets: int
+    note: str
+
+
+class Damaged(NamedTuple):
+    data: bytes
+    note: str
+
+
+Damage = Callable[["Dice", bytes, list[SimpleRecord]], Damaged]
+"""What is done to a batch that was encoded of these records."""
+
+
 class Dice(random.Random):
     """Draws; a calm one draws nothing that a broker would object to."""
 
@@ -68,8 +86,8 @@ def draw_case(seed: int) -> AppendCase:
     magic = rng.choice((0, 1, 2, 2, 2, 2))
     data, note = _draw_records(rng, magic, origin)
     if rng.odd(0.1):
-        data, cut = _tail(rng, data)
-        note += cut
+        data, tail = _tail(rng, data)
+        note += tail
     is_copy = origin in {"REPLICATION", "RAFT_LEADER"}
     return AppendCase(
         data=data,
@@ -103,7 +121,7 @@ def draw_large_case(seed: int) -> AppendCase:
         )
     data, note = encode_batch(records, codec=rng.choice(CODECS)), "large"
     if rng.random() < 0.5:
-        damage = rng.choice((_edit_header, _flip_payload, _edit_record))
+        damage: Damage = rng.choice((_edit_header, _flip_payload, _edit_record))
         data, note = damage(rng, data, records)
     return AppendCase(data=data, leader_epoch=5, config=_draw_config(rng), offset=77, note=note)
 
@@ -117,18 +135,20 @@ def draw_fetch(seed: int) -> AppendCase:
         records = _draw_simple(rng, sane=True)[:3]
         epoch = 5 if origin == "RAFT_LEADER" else rng.choice((-1, 3, 5))
         codec = rng.choice(CODECS)
-        fields = {"base_offset": offset, "partition_leader_epoch": epoch, "codec": codec}
-        parts.append(encode_batch(records, **fields, **_draw_producer(rng)))
+        fields: dict[str, Any] = {"base_offset": offset, "partition_leader_epoch": epoch}
+        parts.append(encode_batch(records, codec=codec, **fields, **_draw_producer(rng)))
         offset += len(records) + rng.choice((0, 0, 4))
     note = "sound"
     if rng.random() < 0.6:
         which = rng.randrange(len(parts))
-        damage = rng.choice((_edit_header, _flip_payload, _flip_anywhere, _edit_epoch, _go_back))
+        damage: Damage = rng.choice(
+            (_edit_header, _flip_payload, _flip_anywhere, _edit_epoch, _go_back)
+        )
         parts[which], note = damage(rng, parts[which], [])
     data = b"".join(parts)
     if rng.random() < 0.2:
-        data, cut = _tail(rng, data)
-        note += cut
+        data, tail = _tail(rng, data)
+        note += tail
     return AppendCase(
         data=data,
         origin=origin,
@@ -140,16 +160,16 @@ def draw_fetch(seed: int) -> AppendCase:
     )
 
 
-def _edit_epoch(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _edit_epoch(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
     epoch = rng.choice((-1, 4, 6, 2**31 - 1))
     header = BatchHeader.unpack(data)._replace(partition_leader_epoch=epoch)
-    return assemble(header, data[HEADER_SIZE:]), f"epoch {epoch}"
+    return Damaged(assemble(header, data[HEADER_SIZE:]), f"epoch {epoch}")
 
 
-def _go_back(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _go_back(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
     header = BatchHeader.unpack(data)
     header = header._replace(base_offset=header.base_offset - rng.randint(1, 9))
-    return assemble(header, data[HEADER_SIZE:]), "goes back"
+    return Damaged(assemble(header, data[HEADER_SIZE:]), "goes back")
 
 
 def _some_values(rng: Dice) -> tuple[bytes | None, ...]:
@@ -176,10 +196,12 @@ def _draw_config(rng: Dice) -> dict[str, Any]:
     return config
 
 
-def _draw_records(rng: Dice, magic: int, origin: str) -> tuple[bytes, str]:
+def _draw_records(rng: Dice, magic: int, origin: str) -> Damaged:
+    """What a request carries: mostly one batch, all of one magic."""
     one = origin == "CLIENT" or rng.random() < 0.5
     count = 1 if one and not rng.odd(0.1) else rng.randint(1, 4)
-    parts, notes, next_offset = [], [], 0
+    parts: list[Part] = []
+    next_offset = 0
     if origin != "CLIENT" and rng.random() < 0.5:
         next_offset = rng.choice((0, 4, 1000))
     for _ in range(count):
@@ -189,23 +211,23 @@ def _draw_records(rng: Dice, magic: int, origin: str) -> tuple[bytes, str]:
             next_offset if rng.random() < 0.95 else max(0, next_offset - rng.randint(1, 5))
         )
         draw = _draw_batch if magic == 2 else _draw_messages
-        part, size, note = draw(rng, magic, origin, base_offset)
-        parts.append(part)
-        notes.append(note)
-        next_offset = base_offset + size
-    return b"".join(parts), "; ".join(notes)
+        parts.append(draw(rng, magic, origin, base_offset))
+        next_offset = base_offset + parts[-1].offsets
+    data, notes = [part.data for part in parts], [part.note for part in parts]
+    return Damaged(b"".join(data), "; ".join(notes))
 
 
-def _tail(rng: Dice, data: bytes) -> tuple[bytes, str]:
+def _tail(rng: Dice, data: bytes) -> Damaged:
+    """What a client or a disk leaves after the last batch, or of it."""
     match rng.randrange(4):
         case 0:
-            return data[: -rng.randint(1, min(20, len(data)))], " cut"
+            return Damaged(data[: -rng.randint(1, min(20, len(data)))], " cut")
         case 1:
-            return data + bytes(rng.randint(1, 30)), " zeros behind"
+            return Damaged(data + bytes(rng.randint(1, 30)), " zeros after it")
         case 2:
-            return data + rng.randbytes(rng.randint(1, 30)), " noise behind"
+            return Damaged(data + rng.randbytes(rng.randint(1, 30)), " noise after it")
         case _:
-            return data + data[: rng.randint(1, len(data))], " part behind"
+            return Damaged(data + data[: rng.randint(1, len(data))], " a part of it again")
 
 
 # --- records --------------------------------------------------------------------------------------
@@ -224,7 +246,7 @@ def _draw_simple(rng: Dice, *, sane: bool, headers: bool = False) -> list[Simple
         timestamp = NOW + rng.randint(-9, 0) if sane else _draw_timestamp(rng)
         key = rng.choice((b"", b"k", b"key" * 50)) if sane or rng.random() < 0.8 else None
         value = rng.choice((None, b"", b"v", b"value " * 30, rng.randbytes(20)))
-        some = ()
+        some: tuple[Header, ...] = ()
         if headers and rng.random() < 0.3:
             some = tuple(
                 Header(rng.choice(("", "h", "\u00e9", "\udcff")), rng.choice((None, b"", b"x")))
@@ -245,7 +267,7 @@ def _draw_producer(rng: Dice) -> dict[str, Any]:
 # --- magic 2 --------------------------------------------------------------------------------------
 
 
-def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> tuple[bytes, int, str]:
+def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> Part:
     sane = not rng.odd(0.4)
     records = _draw_simple(rng, sane=sane, headers=rng.random() < 0.4)
     if origin != "CLIENT" and rng.random() < 0.2:  # as compaction leaves them
@@ -268,12 +290,14 @@ def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> tuple[bytes
     data = encode_batch(records, **fields)
     size = BatchHeader.unpack(data).last_offset_delta + 1
     if origin != "CLIENT" and rng.random() < 0.05:
-        return encode_empty_batch(BatchHeader.unpack(data)), size, "empty"
+        return Part(encode_empty_batch(BatchHeader.unpack(data)), size, "empty")
     if not rng.odd(0.6):
-        return data, size, "sound"
-    damage = rng.choice((_edit_header, _edit_header, _flip_payload, _edit_record, _flip_anywhere))
+        return Part(data, size, "sound")
+    damage: Damage = rng.choice(
+        (_edit_header, _edit_header, _flip_payload, _edit_record, _flip_anywhere)
+    )
     data, note = damage(rng, data, records)
-    return data, size, note
+    return Part(data, size, note)
 
 
 _INTERESTING = {
@@ -289,7 +313,7 @@ _INTERESTING = {
 }
 
 
-def _edit_header(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _edit_header(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
     name = rng.choice(tuple(_INTERESTING))
     value = rng.choice(_INTERESTING[name])
     header = BatchHeader.unpack(data)
@@ -297,53 +321,57 @@ def _edit_header(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, 
         value |= header.attributes
     if name in {"last_offset_delta", "record_count"} and rng.random() < 0.5:
         value = getattr(header, name) + rng.choice((-1, 1))
-    return assemble(header._replace(**{name: value}), data[HEADER_SIZE:]), f"{name} {value}"
+    edited = assemble(header._replace(**{name: value}), data[HEADER_SIZE:])
+    return Damaged(edited, f"{name} {value}")
 
 
-def _flip_payload(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _flip_payload(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
     header, payload = BatchHeader.unpack(data), bytearray(data[HEADER_SIZE:])
     bit = rng.randrange(8 * min(len(payload), 64 if rng.random() < 0.7 else len(payload)))
     payload[bit // 8] ^= 1 << bit % 8
-    return assemble(header, payload), f"{header.codec!s} bit {bit}"
+    return Damaged(assemble(header, payload), f"{header.codec!s} bit {bit}")
 
 
-def _edit_record(rng: Dice, data: bytes, records: list[SimpleRecord]) -> tuple[bytes, str]:
+def _edit_record(rng: Dice, data: bytes, records: list[SimpleRecord]) -> Damaged:
     """Damage before compression, as a broken producer makes it."""
     header = BatchHeader.unpack(data)
     whole = [
         Record(header.base_offset + i, r.timestamp, r.key, r.value, r.headers, -1, 0)
         for i, r in enumerate(records)
     ]
-    which, kind = rng.randrange(len(whole)), rng.randrange(5)
-    if kind == 0:
+    which = rng.randrange(len(whole))
+    kind = rng.choice(("offset", "attributes", "timestamp", "bit", "end"))
+    if kind == "offset":
         whole[which] = whole[which]._replace(offset=header.base_offset + rng.randint(-3, 9))
-    elif kind == 1:
+    elif kind == "attributes":
         whole[which] = whole[which]._replace(attributes=rng.choice((1, -1, 0x20)))
-    elif kind == 2:
+    elif kind == "timestamp":
         whole[which] = whole[which]._replace(timestamp=rng.choice((-2, 2**63 - 1, -(2**63), 5)))
     plain = bytearray(
         encode_records(whole, base_offset=header.base_offset, base_timestamp=header.base_timestamp)
     )
-    if kind == 3:
+    if kind == "bit":
         bit = rng.randrange(8 * min(len(plain), 48))
         plain[bit // 8] ^= 1 << bit % 8
-    elif kind == 4:
-        plain = rng.choice((plain[:-1], plain + b"\0", b"\x80\x80\x80\x80\x80\x80" + plain, b""))
-    return assemble(header, compress(header.codec, plain)), f"{header.codec!s} record kind {kind}"
+    elif kind == "end":
+        overlong = b"\x80\x80\x80\x80\x80\x80"
+        plain = bytearray(rng.choice((plain[:-1], plain + b"\0", overlong + plain, b"")))
+    edited = assemble(header, compress(header.codec, plain))
+    return Damaged(edited, f"{header.codec!s} {kind} of record {which}")
 
 
-def _flip_anywhere(rng: Dice, data: bytes, _: list[SimpleRecord]) -> tuple[bytes, str]:
+def _flip_anywhere(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
     """The checksum notices, unless it is in the first 17 bytes."""
     flipped = bytearray(data)
     bit = rng.randrange(8 * HEADER_SIZE)
     flipped[bit // 8] ^= 1 << bit % 8
-    return bytes(flipped), f"bit {bit} of the batch"
+    return Damaged(bytes(flipped), f"bit {bit} of the batch")
 
 
 # --- magic 0 and 1 --------------------------------------------------------------------------------
 
 
-def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> tuple[bytes, int, str]:
+def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> Part:
     codec = rng.choice(OLD_CODECS)
     records = _draw_simple(rng, sane=not rng.odd(0.4))
     is_wrapper = codec is not Codec.NONE
@@ -360,7 +388,7 @@ def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> tuple[byt
     if rng.odd(0.3):
         notes.append(_break_message(rng, encoded, fixed=rng.random() < 0.7))
     if not is_wrapper:
-        return b"".join(encoded), len(encoded), f"{magic} {notes}"
+        return Part(b"".join(encoded), len(encoded), f"{magic} {notes}")
     offset = base_offset + len(records) - 1
     if magic == 1 and rng.odd(0.15):
         offset = rng.choice((0, 1, 2**40))
@@ -377,7 +405,7 @@ def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> tuple[byt
     wrapper = [encode_message(LegacyMessage(header, key, value))]
     if rng.odd(0.08):
         notes.append(_break_message(rng, wrapper, fixed=rng.random() < 0.8))
-    return wrapper[0], len(records), f"{magic} {codec!s} {notes}"
+    return Part(wrapper[0], len(records), f"{magic} {codec!s} {notes}")
 
 
 def _edit_message(rng: Dice, messages: list[LegacyMessage]) -> str:
@@ -399,11 +427,11 @@ def _break_message(rng: Dice, encoded: list[bytes], *, fixed: bool) -> str:
     """A bit or a length inside a message; `fixed`: with a checksum that agrees."""
     which = rng.randrange(len(encoded))
     entry = bytearray(encoded[which])
-    kind = rng.randrange(3)
-    if kind == 0:
+    kind = rng.choice(("bit", "key length", "size"))
+    if kind == "bit":
         at = rng.randrange(16, min(len(entry), 60))
         entry[at] ^= 1 << rng.randrange(8)
-    elif kind == 1:  # key length, where magic 0 or 1 has it
+    elif kind == "key length":  # where magic 0 or 1 has it
         at = 18 if entry[16] == 0 else 26
         struct.pack_into(">i", entry, at, rng.choice((-5, 0, 1, 2**31 - 1, 1000)))
     elif len(entry) > 12 + 14:
@@ -412,7 +440,7 @@ def _break_message(rng: Dice, encoded: list[bytes], *, fixed: bool) -> str:
     if fixed:
         struct.pack_into(">I", entry, 12, crc32(entry[16:]))
     encoded[which] = bytes(entry)
-    return f"broken {which} kind {kind} fixed {fixed}"
+    return f"{kind} of message {which}{', checksum made right' if fixed else ''}"
 
 
 # --- corners --------------------------------------------------------------------------------------
@@ -430,7 +458,8 @@ def _corners_of_batches() -> list[AppendCase]:
     lz4, append_time = {"compression.type": "lz4"}, {"message.timestamp.type": "LogAppendTime"}
     empty = encode_empty_batch(header)
     gap = [SimpleRecord(NOW, b"\0\0\0\1", bytes(6), (), offset) for offset in (0, 2)]
-    control = {"is_control": True, "is_transactional": True, "producer_epoch": 0}
+    control: dict[str, Any] = {"is_control": True, "is_transactional": True}
+    control |= {"producer_epoch": 0}
     coordinator: dict[str, Any] = {"origin": "COORDINATOR"}
     return [
         AppendCase(data=b"", note="nothing"),

@@ -10,8 +10,10 @@ from typing import Any
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogLoadError
 from tests.kafka_log.driver import Session, brief_state, files_of, told_by_oracle
+from tests.kafka_log.steps import Step
 from tests.kafka_log.workload import Workload
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 MEMORY_DISK = Path("/dev/shm")
 CHECK_FILES_EVERY = 8  # steps, where Kafka's changed none: what we changed there is found later
@@ -47,7 +49,8 @@ def compare_workloads(oracle: Oracle, workloads: Sequence[Workload]) -> None:
             directory = folder / f"ours-{workload.seed}"
             directory.mkdir()
             comparison = Comparison(f"seed {workload.seed}", directory)
-            comparison.sessions(workload.sessions, told)
+            with seen_by(workload.suite, workload.seed):
+                comparison.sessions(workload.sessions, told)
 
 
 class Comparison:
@@ -82,7 +85,7 @@ class Comparison:
         self.state = {}
         carried = {"log_start_offset": self.log_start_offset, "recovery_point": self.recovery_point}
         try:
-            session = Session(DiskFiles(self.directory), carried | arguments)
+            session = Session(DiskFiles(self.directory), carried | dict(arguments))
         except LogLoadError as problem:
             if "error" not in theirs:
                 self.differ("an error", problem, None)
@@ -109,7 +112,7 @@ class Comparison:
         self,
         name: str,
         session: Session,
-        steps: Sequence[Mapping[str, Any]],
+        steps: Sequence[Step | Mapping[str, Any]],
         told: Sequence[Told],
     ) -> None:
         for i, (step, theirs) in enumerate(zip(steps, told, strict=True)):
@@ -197,6 +200,8 @@ def settled(answer: dict[str, Any]) -> dict[str, Any]:
     return answer | {"segments": segments}
 
 
-def brief(step: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: value for name, value in step.items() if name not in {"bytes", "may_fail"}}
-    return shown | ({"size": len(step["bytes"])} if "bytes" in step else {})
+def brief(step: Any) -> dict[str, Any]:
+    """A step, typed or not, without its records."""
+    request = step if isinstance(step, Mapping) else step.request()
+    shown = {name: value for name, value in request.items() if name not in {"bytes", "may_fail"}}
+    return shown | ({"size": len(request["bytes"])} if "bytes" in request else {})

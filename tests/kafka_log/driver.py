@@ -23,7 +23,9 @@ from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
 from kafka_log.log import FetchIsolation, PartitionLog
 from kafka_log.producer_state import SENTINEL
 from kafka_log.segment import LogSegment
+from tests.kafka_log import steps
 from tests.kafka_log.producer_driver import described
+from tests.kafka_log.steps import Step, step_of
 
 NEVER = 2**31 - 1
 _SHIFT = 8  # base offset, then the length
@@ -94,113 +96,128 @@ class Session:
         else:
             self.log.close_handlers()
 
-    def try_step(self, step: Mapping[str, Any]) -> Any:
+    def try_step(self, step: Step | Mapping[str, Any]) -> Any:
+        typed = step_of(step)
         try:
-            return self.step(step)
+            return self.step(typed)
         except Exception as problem:
-            if not step.get("may_fail"):
+            if not typed.may_fail:
                 raise
             return {"error": kafka_classes(problem), "problem": problem}
 
-    def step(self, step: Mapping[str, Any]) -> Any:
-        if "time" in step:
-            self.clock.now_ms = step["time"]
-        return getattr(self, f"_{step.get('do', 'nothing')}")(step)
+    def step(self, step: Step | Mapping[str, Any]) -> Any:
+        typed = step_of(step)
+        if typed.time is not None:
+            self.clock.now_ms = typed.time
+        return getattr(self, f"_{typed.action.name()}")(typed.action)
 
-    def _nothing(self, _: Mapping[str, Any]) -> None:
+    def _nothing(self, _: steps.Nothing) -> None:
         return None
 
-    def _append(self, step: Mapping[str, Any]) -> dict[str, int]:
-        log, data = self.log, step["bytes"]
-        if "at_end" in step:
-            data = shift(data, log.log_end_offset + step["at_end"])
-        origin = AppendOrigin[step.get("origin", "CLIENT")]
-        info: LogAppendInfo
-        if origin is AppendOrigin.REPLICATION:
-            info = log.append_as_follower(data, step["leader_epoch"])
-        elif "record_version" in step:
-            version = step["record_version"]
-            info = log.append_as_leader(data, step["leader_epoch"], record_version=version)
-        else:
-            guard = SENTINEL
-            if "verified" in step:
-                guard = log.producer_state_manager.verification_guard(step["verified"])
-            info = log.append_as_leader(
-                data,
-                step["leader_epoch"],
-                origin=origin,
-                verification_guard=guard,
-                transaction_version=step.get("transaction_version", 1),
-            )
+    # ------------------------------------------------------------------------------- appends
+
+    def _append(self, append: steps.Append) -> dict[str, int]:
+        info = self._appended(append)
         return {
             "first_offset": info.first_offset,
             "last_offset": info.last_offset,
             "max_timestamp": info.max_timestamp,
             "log_append_time": info.log_append_time,
-            "log_end_offset": log.log_end_offset,
+            "log_end_offset": self.log.log_end_offset,
         }
 
-    def _roll(self, _: Mapping[str, Any]) -> dict[str, int]:
-        return {"base_offset": self.log.roll().base_offset}
+    def _appended(self, append: steps.Append) -> LogAppendInfo:
+        log, data, epoch = self.log, append.data, append.leader_epoch
+        if append.at_end is not None:
+            data = shift(data, log.log_end_offset + append.at_end)
+        origin = AppendOrigin[append.origin or "CLIENT"]
+        if origin is AppendOrigin.REPLICATION:
+            return log.append_as_follower(data, epoch)
+        if append.record_version is not None:
+            return log.append_as_leader(data, epoch, record_version=append.record_version)
+        guard = SENTINEL
+        if append.verified is not None:
+            guard = log.producer_state_manager.verification_guard(append.verified)
+        version = append.transaction_version
+        return log.append_as_leader(
+            data,
+            epoch,
+            origin=origin,
+            verification_guard=guard,
+            transaction_version=1 if version is None else version,
+        )
 
-    def _flush(self, _: Mapping[str, Any]) -> None:
-        self.log.flush()
-
-    def _high_watermark(self, step: Mapping[str, Any]) -> dict[str, int]:
-        return {"high_watermark": self.log.update_high_watermark(self._offset(step))}
-
-    def _maybe_update_high_watermark(self, step: Mapping[str, Any]) -> dict[str, int | None]:
-        return {"high_watermark": self.log.maybe_update_high_watermark(self._offset(step))}
-
-    def _maybe_increment_high_watermark(self, step: Mapping[str, Any]) -> dict[str, int | None]:
-        old = self.log.maybe_increment_high_watermark(LogOffsetMetadata(self._offset(step)))
-        return {"high_watermark": None if old is None else old.message_offset}
-
-    def _log_start_offset(self, step: Mapping[str, Any]) -> dict[str, bool]:
-        return {"moved": self.log.maybe_increment_log_start_offset(self._offset(step))}
-
-    def _truncate_to(self, step: Mapping[str, Any]) -> dict[str, bool]:
-        return {"truncated": self.log.truncate_to(self._offset(step))}
-
-    def _truncate_fully_and_start_at(self, step: Mapping[str, Any]) -> None:
-        self.log.truncate_fully_and_start_at(self._offset(step), step.get("log_start_offset"))
-
-    def _delete_old_segments(self, _: Mapping[str, Any]) -> dict[str, int]:
-        return {"deleted": self.log.delete_old_segments()}
-
-    def _remove_expired_producers(self, _: Mapping[str, Any]) -> None:
-        self.log.remove_expired_producers(self.clock())
-
-    def _producer_snapshot(self, _: Mapping[str, Any]) -> None:
-        self.log.take_producer_snapshot()
-
-    def _run_pending(self, _: Mapping[str, Any]) -> dict[str, int]:
-        return {"ran": self.scheduler.run_all()}
-
-    def _late_transaction(self, _: Mapping[str, Any]) -> dict[str, bool]:
-        return {"late": self.log.has_late_transaction(self.clock())}
-
-    def _assign_epoch(self, step: Mapping[str, Any]) -> None:
-        self.log.assign_epoch_start_offset(step["leader_epoch"], self._offset(step))
-
-    def _start_verification(self, step: Mapping[str, Any]) -> dict[str, bool]:
+    def _start_verification(self, verification: steps.StartVerification) -> dict[str, bool]:
         guard = self.log.maybe_start_transaction_verification(
-            step["producer_id"],
-            step.get("sequence", 0),
-            step.get("producer_epoch", 0),
-            supports_epoch_bump=step.get("supports_epoch_bump", False),
+            verification.producer_id,
+            verification.sequence,
+            verification.producer_epoch,
+            supports_epoch_bump=verification.supports_epoch_bump,
         )
         return {"needed": guard is not SENTINEL}
 
-    def _update_config(self, step: Mapping[str, Any]) -> None:
-        self.log.update_config(log_config(self.arguments | {"config": step["config"]}))
+    # ------------------------------------------------------------------------------- changes
 
-    def _read(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def _roll(self, _: steps.Roll) -> dict[str, int]:
+        return {"base_offset": self.log.roll().base_offset}
+
+    def _flush(self, _: steps.Flush) -> None:
+        self.log.flush()
+
+    def _high_watermark(self, moved: steps.HighWatermark) -> dict[str, int]:
+        return {"high_watermark": self.log.update_high_watermark(self._offset(moved.place))}
+
+    def _maybe_update_high_watermark(
+        self, moved: steps.MaybeUpdateHighWatermark
+    ) -> dict[str, int | None]:
+        return {"high_watermark": self.log.maybe_update_high_watermark(self._offset(moved.place))}
+
+    def _maybe_increment_high_watermark(
+        self, moved: steps.MaybeIncrementHighWatermark
+    ) -> dict[str, int | None]:
+        metadata = LogOffsetMetadata(self._offset(moved.place))
+        old = self.log.maybe_increment_high_watermark(metadata)
+        return {"high_watermark": None if old is None else old.message_offset}
+
+    def _log_start_offset(self, moved: steps.LogStartOffset) -> dict[str, bool]:
+        return {"moved": self.log.maybe_increment_log_start_offset(self._offset(moved.place))}
+
+    def _truncate_to(self, cut: steps.TruncateTo) -> dict[str, bool]:
+        return {"truncated": self.log.truncate_to(self._offset(cut.place))}
+
+    def _truncate_fully_and_start_at(self, cut: steps.TruncateFullyAndStartAt) -> None:
+        self.log.truncate_fully_and_start_at(self._offset(cut.place), cut.log_start_offset)
+
+    def _delete_old_segments(self, _: steps.DeleteOldSegments) -> dict[str, int]:
+        return {"deleted": self.log.delete_old_segments()}
+
+    def _remove_expired_producers(self, _: steps.RemoveExpiredProducers) -> None:
+        self.log.remove_expired_producers(self.clock())
+
+    def _producer_snapshot(self, _: steps.ProducerSnapshot) -> None:
+        self.log.take_producer_snapshot()
+
+    def _run_pending(self, _: steps.RunPending) -> dict[str, int]:
+        return {"ran": self.scheduler.run_all()}
+
+    def _assign_epoch(self, assigned: steps.AssignEpoch) -> None:
+        offset = self._offset(assigned.place)
+        self.log.assign_epoch_start_offset(assigned.leader_epoch, offset)
+
+    def _update_config(self, update: steps.UpdateConfig) -> None:
+        self.log.update_config(log_config(self.arguments | {"config": update.config}))
+
+    # ----------------------------------------------------------------------------- questions
+
+    def _late_transaction(self, _: steps.LateTransaction) -> dict[str, bool]:
+        return {"late": self.log.has_late_transaction(self.clock())}
+
+    def _read(self, read: steps.Read) -> dict[str, Any]:
         found: FetchDataInfo = self.log.read(
-            self._offset(step),
-            step.get("max_length", NEVER),
-            isolation=FetchIsolation[step.get("isolation", "LOG_END")],
-            min_one_message=step.get("min_one_message", True),
+            self._offset(read.place),
+            read.max_length,
+            isolation=FetchIsolation[read.isolation],
+            min_one_message=read.min_one_message,
         )
         where, data = found.fetch_offset_metadata, found.records.read()
         aborted = found.aborted_transactions
@@ -216,21 +233,21 @@ class Session:
             else [[txn.producer_id, txn.first_offset] for txn in aborted],
         }
 
-    def _offset_for_timestamp(self, step: Mapping[str, Any]) -> dict[str, Any] | None:
-        found = self.log.fetch_offset_by_timestamp(step["timestamp"])
+    def _offset_for_timestamp(self, asked: steps.OffsetForTimestamp) -> dict[str, Any] | None:
+        found = self.log.fetch_offset_by_timestamp(asked.timestamp)
         return None if found is None else found._asdict()
 
-    def _end_offset_for_epoch(self, step: Mapping[str, Any]) -> dict[str, int] | None:
-        found = self.log.end_offset_for_epoch(step["leader_epoch"])
+    def _end_offset_for_epoch(self, asked: steps.EndOffsetForEpoch) -> dict[str, int] | None:
+        found = self.log.end_offset_for_epoch(asked.leader_epoch)
         return None if found is None else {"offset": found.end_offset, "leader_epoch": found.epoch}
 
-    def _state(self, _: Mapping[str, Any]) -> dict[str, Any]:
+    def _state(self, _: steps.State) -> dict[str, Any]:
         return full_state(self.log)
 
-    def _offset(self, step: Mapping[str, Any]) -> int:
+    def _offset(self, place: steps.Place) -> int:
+        if place.offset is not None:
+            return place.offset
         log = self.log
-        if "offset" in step:
-            return step["offset"]
         places = {
             "end": log.log_end_offset,
             "start": log.log_start_offset,
@@ -238,7 +255,7 @@ class Session:
             "last_stable": log.last_stable_offset,
             "active": log.active_segment.base_offset,
         }
-        return places[step.get("from", "end")] + step.get("delta", 0)
+        return places[place.origin] + place.delta
 
 
 def log_config(arguments: Mapping[str, Any]) -> LogConfig:

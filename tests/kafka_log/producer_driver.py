@@ -26,6 +26,7 @@ from kafka_log.producer_state import (
     ProducerStateManager,
 )
 from kafka_log.producers.validation import update_producers
+from tests.kafka_log import producer_operations as operations
 
 # What Kafka throws, and what we raise: the nearest of our classes.
 ERRORS = {
@@ -59,35 +60,35 @@ class Driver:
     def _open(self) -> ProducerStateManager:
         return ProducerStateManager(self.files, LogConfig(), self.clock, topic_partition="orders-0")
 
-    def attempt(self, operation: dict[str, Any]) -> dict[str, Any]:
+    def attempt(self, operation: operations.Operation) -> dict[str, Any]:
         told: dict[str, Any] = {}
-        self.clock.now_ms = operation.get("time", self.clock.now_ms)
+        self.clock.now_ms = getattr(operation, "time", self.clock.now_ms)
         try:
-            told["answer"] = getattr(self, f"_{operation['do']}")(operation)
+            told["answer"] = getattr(self, f"_{operation.name()}")(operation)
         except (FormatError, LogError, OSError) as error:
             told["error"] = error
         return told | {"state": self.state()}
 
     # ------------------------------------------------------------------ batches
 
-    def _append(self, operation: dict[str, Any]) -> Any:
-        data, end = operation["bytes"], self.manager.map_end_offset
+    def _append(self, append: operations.Append) -> Any:
+        data, end = append.data, self.manager.map_end_offset
         batches = list(LogFile(data).batches())
         told: list[Any] = []
-        if self.columnar and operation["origin"] == "REPLICATION":
+        if self.columnar and append.origin == "REPLICATION":
             replay = ProducerReplay(self.manager)
             for piece in BatchScan(data).pieces():
                 replay.add(piece.batches, _reader(data))
             replay.finish(lambda completed, offset: told.append([*completed, offset]))
         else:
-            self._append_rows(batches, operation, told)
+            self._append_rows(batches, append, told)
         for batch in batches:
             header = batch.header
             end = (header.last_offset if isinstance(batch, RecordBatch) else header.offset) + 1
         self.manager.update_map_end_offset(end)
         return told
 
-    def _append_rows(self, batches: list[Any], operation: dict[str, Any], told: list[Any]) -> None:
+    def _append_rows(self, batches: list[Any], append: operations.Append, told: list[Any]) -> None:
         producers: dict[int, Any] = {}
         completed: list[CompletedTxn] = []
         for batch in batches:
@@ -96,8 +97,8 @@ class Driver:
                     self.manager,
                     batch,
                     producers,
-                    AppendOrigin[operation["origin"]],
-                    operation["transaction_version"],
+                    AppendOrigin[append.origin],
+                    append.transaction_version,
                 )
                 completed += [found] if found else []
         for info in producers.values():
@@ -105,17 +106,17 @@ class Driver:
         for each in completed:
             self._complete_one(each, told)
 
-    def _recover(self, operation: dict[str, Any]) -> Any:
+    def _recover(self, recover: operations.Recover) -> Any:
         if not self.columnar:
-            return self._recover_rows(operation["bytes"])
+            return self._recover_rows(recover.data)
         tried = copy.deepcopy(self.manager, {id(self.clock): self.clock})
         try:
-            answer = _recover_columns(tried, operation["bytes"])
+            answer = _recover_columns(tried, recover.data)
         except LogError as error:
             # A broker dies of it. Columns are not applied row by row, so what is left is not the
             # same; but the error is.
             with pytest.raises(type(error)) as raised:
-                self._recover_rows(operation["bytes"])
+                self._recover_rows(recover.data)
             raise raised.value from None
         self.manager = tried
         if isinstance(answer, Damage):
@@ -142,82 +143,77 @@ class Driver:
         told.append([*completed, self.manager.last_stable_offset(completed)])
         self.manager.complete_txn(completed)
 
-    def _duplicate(self, operation: dict[str, Any]) -> Any:
-        header = decode_batch(operation["bytes"]).header
+    def _duplicate(self, duplicate: operations.Duplicate) -> Any:
+        header = decode_batch(duplicate.data).header
         entry = self.manager.last_entry(header.producer_id)
         found = entry.find_duplicate_batch(header) if entry else None
         return {"last_offset": found.last_offset if found else None}
 
     # ------------------------------------------------------------------ calls
 
-    def _complete(self, operation: dict[str, Any]) -> None:
+    def _complete(self, ended: operations.Complete) -> None:
         self.manager.complete_txn(
-            CompletedTxn(
-                operation["producer_id"],
-                operation["offset"],
-                operation["last_offset"],
-                is_aborted=False,
-            )
+            CompletedTxn(ended.producer_id, ended.offset, ended.last_offset, is_aborted=False)
         )
 
-    def _verify(self, operation: dict[str, Any]) -> None:
+    def _verify(self, verify: operations.Verify) -> None:
         self.manager.maybe_create_verification_state_entry(
-            operation["producer_id"],
-            operation["sequence"],
-            operation["epoch"],
-            supports_epoch_bump=operation["supports_epoch_bump"],
+            verify.producer_id,
+            verify.sequence,
+            verify.epoch,
+            supports_epoch_bump=verify.supports_epoch_bump,
         )
 
-    def _clear_verification(self, operation: dict[str, Any]) -> None:
-        self.manager.clear_verification_state_entry(operation["producer_id"])
+    def _clear_verification(self, clear: operations.ClearVerification) -> None:
+        self.manager.clear_verification_state_entry(clear.producer_id)
 
-    def _high_watermark(self, operation: dict[str, Any]) -> None:
-        self.manager.on_high_watermark_updated(operation["offset"])
+    def _high_watermark(self, moved: operations.HighWatermark) -> None:
+        self.manager.on_high_watermark_updated(moved.offset)
 
-    def _log_start_offset(self, operation: dict[str, Any]) -> None:
-        self.manager.on_log_start_offset_incremented(operation["offset"])
+    def _log_start_offset(self, moved: operations.LogStartOffset) -> None:
+        self.manager.on_log_start_offset_incremented(moved.offset)
 
-    def _map_end_offset(self, operation: dict[str, Any]) -> None:
-        self.manager.update_map_end_offset(operation["offset"])
+    def _map_end_offset(self, moved: operations.MapEndOffset) -> None:
+        self.manager.update_map_end_offset(moved.offset)
 
-    def _expire(self, _: dict[str, Any]) -> None:
+    def _expire(self, _: operations.Expire) -> None:
         self.manager.remove_expired_producers(self.clock())
 
-    def _late(self, _: dict[str, Any]) -> Any:
+    def _late(self, _: operations.Late) -> Any:
         return {"late": self.manager.has_late_transaction(self.clock())}
 
     # ------------------------------------------------------------------ files
 
-    def _snapshot(self, _: dict[str, Any]) -> Any:
+    def _snapshot(self, _: operations.Snapshot) -> Any:
         return {"name": self.manager.take_snapshot()}
 
-    def _truncate(self, operation: dict[str, Any]) -> None:
-        self.manager.truncate_and_reload(operation["start"], operation["end"], self.clock())
+    def _truncate(self, cut: operations.Truncate) -> None:
+        self.manager.truncate_and_reload(cut.start, cut.end, self.clock())
 
-    def _truncate_fully(self, operation: dict[str, Any]) -> None:
-        self.manager.truncate_fully_and_start_at(operation["offset"])
+    def _truncate_fully(self, cut: operations.TruncateFully) -> None:
+        self.manager.truncate_fully_and_start_at(cut.offset)
 
-    def _truncate_fully_and_reload(self, _: dict[str, Any]) -> None:
+    def _truncate_fully_and_reload(self, _: operations.TruncateFullyAndReload) -> None:
         self.manager.truncate_fully_and_reload_snapshots()
 
-    def _remove_strays(self, operation: dict[str, Any]) -> None:
-        self.manager.remove_stray_snapshots(operation["bases"])
+    def _remove_strays(self, remove: operations.RemoveStrays) -> None:
+        self.manager.remove_stray_snapshots(remove.bases)
 
-    def _delete_before(self, operation: dict[str, Any]) -> None:
-        self.manager.delete_snapshots_before(operation["offset"])
+    def _delete_before(self, delete: operations.DeleteBefore) -> None:
+        self.manager.delete_snapshots_before(delete.offset)
 
-    def _mark(self, operation: dict[str, Any]) -> Any:
-        marked = self.manager.remove_and_mark_snapshot_for_deletion(operation["offset"])
+    def _mark(self, mark: operations.Mark) -> Any:
+        marked = self.manager.remove_and_mark_snapshot_for_deletion(mark.offset)
         return {"name": marked.name if marked else None}
 
-    def _reopen(self, _: dict[str, Any]) -> None:
+    def _reopen(self, _: operations.Reopen) -> None:
         self.manager = self._open()
 
-    def _write(self, operation: dict[str, Any]) -> None:
-        Path(self.files.path(operation["name"])).write_bytes(operation["bytes"])
+    def _write(self, write: operations.Write) -> None:
+        Path(self.files.path(write.file)).write_bytes(write.data)
 
-    def _unlink(self, operation: dict[str, Any]) -> None:
-        Path(self.files.path(operation["name"])).unlink(missing_ok=True)
+    def _unlink(self, unlink: operations.Unlink) -> None:
+        Path(self.files.path(unlink.file)).unlink(missing_ok=True)
 
     # ------------------------------------------------------------------ state
 

@@ -6,9 +6,10 @@ batches, markers, files and calls that do not. tests.kafka_log.producer_driver t
 
 import random
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka_format.batch import (
     HEADER_SIZE,
@@ -25,6 +26,7 @@ from kafka_format.producer_snapshot import (
     encode_producer_snapshot,
 )
 from kafka_format.record import SimpleRecord, TimestampType
+from tests.kafka_log.requests import Request
 
 START = 1_700_000_000_000
 DAY = 86_400_000
@@ -32,44 +34,6 @@ LATE = 20 * 60_000  # the longest transaction, and five minutes
 MAX_SEQUENCE = 2**31 - 1
 ABORT, COMMIT = 0, 1
 
-# An operation as often as it stands here.
-CALLS = [
-    "high_watermark",
-    "high_watermark",
-    "log_start_offset",
-    "map_end_offset",
-    "verify",
-    "verify",
-    "clear_verification",
-    "expire",
-    "late",
-    "complete",
-    "duplicate",
-    "duplicate",
-]
-FILE_CALLS = [
-    "snapshot",
-    "snapshot",
-    "snapshot",
-    "snapshot",
-    "snapshot",
-    "snapshot",
-    "truncate",
-    "truncate",
-    "truncate",
-    "truncate",
-    "truncate_fully",
-    "truncate_fully_and_reload",
-    "remove_strays",
-    "delete_before",
-    "mark",
-    "mark",
-    "reopen",
-    "write",
-    "write",
-    "write",
-    "unlink",
-]
 ODD_NAMES = [
     "1000007.snapshot",
     "+1000008.x.snapshot",
@@ -77,6 +41,157 @@ ODD_NAMES = [
     "notes.snapshot",
     ".snapshot",
     "5.snapshot.tmp",
+]
+
+# ---------------------------------------------------------------------------------- operations
+
+
+class Operation(Request):
+    """One call of a ProducerStateManager, or of somebody who touches its files."""
+
+    __slots__ = ()
+    names: ClassVar[Mapping[str, str]] = {"data": "bytes", "file": "name"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Append(Operation):
+    data: bytes
+    origin: str
+    transaction_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recover(Operation):
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate(Operation):
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermark(Operation):
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogStartOffset(Operation):
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapEndOffset(Operation):
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verify(Operation):
+    producer_id: int
+    sequence: int
+    epoch: int
+    supports_epoch_bump: bool
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClearVerification(Operation):
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expire(Operation):
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Late(Operation):
+    time: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complete(Operation):
+    producer_id: int
+    offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Operation):
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truncate(Operation):
+    start: int
+    end: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateFully(Operation):
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateFullyAndReload(Operation):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveStrays(Operation):
+    bases: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteBefore(Operation):
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark(Operation):
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen(Operation):
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Operation):
+    file: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Unlink(Operation):
+    file: str
+
+
+# A call as often as it stands here.
+CALLS: list[type[Operation]] = [
+    *[HighWatermark] * 2,
+    LogStartOffset,
+    MapEndOffset,
+    *[Verify] * 2,
+    ClearVerification,
+    Expire,
+    Late,
+    Complete,
+    *[Duplicate] * 2,
+]
+FILE_CALLS: list[type[Operation]] = [
+    *[Snapshot] * 6,
+    *[Truncate] * 4,
+    TruncateFully,
+    TruncateFullyAndReload,
+    RemoveStrays,
+    DeleteBefore,
+    *[Mark] * 2,
+    Reopen,
+    *[Write] * 3,
+    Unlink,
 ]
 
 # ------------------------------------------------------------------------------------- batches
@@ -301,13 +416,13 @@ class _Draw:
 
     # ------------------------------------------------------------------ one operation
 
-    def operation(self) -> dict[str, Any]:
+    def operation(self) -> Operation:
         rng = self.random
         chance = rng.random()
         if chance < 0.4:
             return self._append()
         if chance < 0.55:
-            return {"do": "recover", "bytes": self._batches(rng.randint(1, 8))}
+            return Recover(self._batches(rng.randint(1, 8)))
         if chance < 0.8:
             return self._call()
         return self._file_call()
@@ -318,54 +433,73 @@ class _Draw:
             count *= 40
         return b"".join(self.batch() for _ in range(count))
 
-    def _append(self) -> dict[str, Any]:
+    def _append(self) -> Append:
         rng = self.random
         origin = rng.choice(("CLIENT", "CLIENT", "COORDINATOR", "REPLICATION"))
-        return {
-            "do": "append",
-            "bytes": self._batches(rng.choice((1, 1, 1, 2, 6))),
-            "origin": origin,
-            "transaction_version": rng.choice((0, 1, 2, 2) if not self.odd() else (-1, 3)),
-        }
+        return Append(
+            data=self._batches(rng.choice((1, 1, 1, 2, 6))),
+            origin=origin,
+            transaction_version=rng.choice((0, 1, 2, 2) if not self.odd() else (-1, 3)),
+        )
 
-    def _call(self) -> dict[str, Any]:
+    def _call(self) -> Operation:
+        """All that a call may need is drawn, whichever it is: a seed stays what it was."""
         rng = self.random
         producer = rng.choice(self.producers)
-        operation: dict[str, Any] = {
-            "do": rng.choice(CALLS),
-            "offset": max(0, self.next_offset - rng.choice((0, 1, 3, 10, 30))),
-        }
-        if operation["do"] == "duplicate":
+        kind = rng.choice(CALLS)
+        offset = max(0, self.next_offset - rng.choice((0, 1, 3, 10, 30)))
+        if kind is Duplicate:
             if producer.sent:
-                return operation | {"bytes": rng.choice(producer.sent[-7:])}
-            operation["do"] = "late"
-        if operation["do"] in ("expire", "late"):
-            past = rng.choice(self.times[-9:])
-            operation["time"] = past + rng.choice((0, LATE, LATE + 1, DAY - 1, DAY))
-            self.now = max(self.now, operation["time"])
-        if operation["do"] == "verify":
-            operation["time"] = self.tick()
-        operation["producer_id"] = producer.producer_id
-        operation["sequence"] = min(producer.sequence + rng.choice((-2, 0, 0, 3)), MAX_SEQUENCE)
-        operation["epoch"] = min(32767, producer.epoch + rng.choice((0, 0, 1)))
-        operation["supports_epoch_bump"] = rng.random() < 0.5
-        operation["last_offset"] = self.next_offset
-        return operation
+                return Duplicate(rng.choice(producer.sent[-7:]))
+            kind = Late
+        time = self._time_of(kind)
+        sequence = min(producer.sequence + rng.choice((-2, 0, 0, 3)), MAX_SEQUENCE)
+        epoch = min(32767, producer.epoch + rng.choice((0, 0, 1)))
+        supports_epoch_bump = rng.random() < 0.5
+        calls: dict[type[Operation], Operation] = {
+            HighWatermark: HighWatermark(offset),
+            LogStartOffset: LogStartOffset(offset),
+            MapEndOffset: MapEndOffset(offset),
+            ClearVerification: ClearVerification(producer.producer_id),
+            Expire: Expire(time),
+            Late: Late(time),
+            Verify: Verify(
+                producer_id=producer.producer_id,
+                sequence=sequence,
+                epoch=epoch,
+                supports_epoch_bump=supports_epoch_bump,
+                time=time,
+            ),
+            Complete: Complete(
+                producer_id=producer.producer_id, offset=offset, last_offset=self.next_offset
+            ),
+        }
+        return calls[kind]
 
-    def _file_call(self) -> dict[str, Any]:
+    def _time_of(self, kind: type[Operation]) -> int:
+        """When something may expire or be late, or a moment after all that was before."""
+        if kind in (Expire, Late):
+            past = self.random.choice(self.times[-9:])
+            time = past + self.random.choice((0, LATE, LATE + 1, DAY - 1, DAY))
+            self.now = max(self.now, time)
+            return time
+        return self.tick() if kind is Verify else self.now
+
+    def _file_call(self) -> Operation:
         rng = self.random
         near = [max(0, self.next_offset - rng.randrange(30)) for _ in range(4)]
         kind = rng.choice(FILE_CALLS)
-        operation: dict[str, Any] = {"do": kind, "offset": near[0], "bases": near[1:]}
-        if kind == "truncate":
+        if kind is Truncate:
             end = rng.choice((near[0], near[1], self.next_offset, 2_000_000))
-            operation |= {"start": rng.choice((0, 0, min(near))), "end": end}
-            operation["time"] = self.now
-        if kind in ("write", "unlink"):
-            operation |= {"name": self._snapshot_name(near[0]), "bytes": self._snapshot()}
-        if kind == "remove_strays" and rng.random() < 0.1:
-            operation["bases"] = []
-        return operation
+            return Truncate(start=rng.choice((0, 0, min(near))), end=end, time=self.now)
+        if kind in (Write, Unlink):
+            name, data = self._snapshot_name(near[0]), self._snapshot()
+            return Write(name, data) if kind is Write else Unlink(name)
+        if kind is RemoveStrays:
+            return RemoveStrays([] if rng.random() < 0.1 else near[1:])
+        if kind in (Snapshot, TruncateFullyAndReload, Reopen):
+            return kind()
+        return kind(near[0])  # type: ignore[call-arg]
 
     def _snapshot_name(self, offset: int) -> str:
         if self.random.random() < 0.85:

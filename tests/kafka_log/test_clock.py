@@ -1,6 +1,7 @@
 """Time is what the caller says; what waits for it runs in the order of its time."""
 
 import time
+from functools import partial
 
 import pytest
 
@@ -34,7 +35,7 @@ def test_tasks_run_in_the_order_of_their_times() -> None:
     scheduler = Scheduler(FixedClock(0))
     ran: list[str] = []
     for name, delay_ms in (("c", 30), ("a", 10), ("d", 30), ("b", 20)):
-        scheduler.schedule(name, lambda name=name: ran.append(name), delay_ms=delay_ms)
+        scheduler.schedule(name, partial(ran.append, name), delay_ms=delay_ms)
     assert scheduler.run_all() == 4
     assert ran == ["a", "b", "c", "d"]
 

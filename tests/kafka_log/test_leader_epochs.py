@@ -14,6 +14,7 @@ from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import IllegalArgumentError
 from kafka_log.leader_epochs import LeaderEpochFileCache
 from tests.oracle.client import Oracle, b64
+from tests.show import seen_by
 
 EPOCHS = range(-2, 14)
 OFFSETS = range(-1, 62, 3)
@@ -104,7 +105,9 @@ def _of_epoch(cache: LeaderEpochFileCache, epoch: int) -> list[int | None]:
     ]
 
 
-def _run(path: Path, operations: list[dict[str, Any]], data: bytes | None = None) -> dict[str, Any]:
+def run_of(
+    path: Path, operations: list[dict[str, Any]], data: bytes | None = None
+) -> dict[str, Any]:
     return {
         "path": path,
         "bytes": data,
@@ -114,31 +117,38 @@ def _run(path: Path, operations: list[dict[str, Any]], data: bytes | None = None
     }
 
 
+def _compare_run(files: OverlayFiles, run: dict[str, Any], answers: list[Any]) -> int:
+    """How many operations both refused. In memory: thousands of flushes to a disk take minutes."""
+    refused = 0
+    cache = LeaderEpochFileCache(files, Scheduler(FixedClock()))
+    assert told(cache, files) == answers[0]
+    for operation, expected in zip(run["operations"], answers[1:], strict=True):
+        error = expected.pop("error", None)
+        if error is None:
+            apply(cache, operation)
+        else:
+            assert error["class"] == "java.lang.IllegalArgumentException"
+            refused += 1
+            with pytest.raises(IllegalArgumentError):
+                apply(cache, operation)
+        assert told(cache, files) == expected, f"{operation}"
+    assert files.names() == ["leader-epoch-checkpoint"]
+    return refused
+
+
 def test_random_assignments_and_truncations_answer_as_kafka(
     oracle: Oracle, memory_path: Path
 ) -> None:
     seeds = range(300)
     empty = memory_path / "ours"
     empty.mkdir()
-    runs = [_run(memory_path / f"{seed}-kafka", draw_operations(seed)) for seed in seeds]
+    runs = [run_of(memory_path / f"{seed}-kafka", draw_operations(seed)) for seed in seeds]
     errors = 0
     for seed, run, answers in zip(
         seeds, runs, oracle.call("leader_epochs", runs=runs, timeout=300), strict=True
     ):
-        files = OverlayFiles(empty)  # in memory: thousands of flushes to a disk take minutes
-        cache = LeaderEpochFileCache(files, Scheduler(FixedClock()))
-        assert told(cache, files) == answers[0]
-        for operation, expected in zip(run["operations"], answers[1:], strict=True):
-            error = expected.pop("error", None)
-            if error is None:
-                apply(cache, operation)
-            else:
-                assert error["class"] == "java.lang.IllegalArgumentException"
-                errors += 1
-                with pytest.raises(IllegalArgumentError):
-                    apply(cache, operation)
-            assert told(cache, files) == expected, f"seed {seed}: {operation}"
-        assert files.names() == ["leader-epoch-checkpoint"]
+        with seen_by("epochs", seed):
+            errors += _compare_run(OverlayFiles(empty), run, answers)
     assert errors > 10
 
 
@@ -155,7 +165,7 @@ FILES = {
 
 
 def test_a_checkpoint_is_read_as_kafka_reads_it(oracle: Oracle, tmp_path: Path) -> None:
-    runs = [_run(tmp_path / f"{place}-kafka", [], data) for place, data in enumerate(FILES)]
+    runs = [run_of(tmp_path / f"{place}-kafka", [], data) for place, data in enumerate(FILES)]
     answers = oracle.call("leader_epochs", runs=runs)
     for place, (data, entries) in enumerate(FILES.items()):
         folder = tmp_path / f"{place}-ours"
@@ -180,7 +190,7 @@ def test_a_checkpoint_is_read_as_kafka_reads_it(oracle: Oracle, tmp_path: Path) 
 def test_a_partition_whose_checkpoint_kafka_refuses_does_not_load(
     oracle: Oracle, tmp_path: Path, data: bytes, error: type[Exception]
 ) -> None:
-    answer = oracle.call("leader_epochs", runs=[_run(tmp_path / "kafka", [], data)])[0]
+    answer = oracle.call("leader_epochs", runs=[run_of(tmp_path / "kafka", [], data)])[0]
     assert "error" in answer
     (tmp_path / "leader-epoch-checkpoint").write_bytes(data)
     with pytest.raises(error):

@@ -252,10 +252,10 @@ class LogMachine(RuleBasedStateMachine):
         assert _read_all(self.log) == self.rows
 
 
-class TestLogModel(LogMachine.TestCase):
+class TestLogModel(LogMachine.TestCase):  # type: ignore[valid-type,misc]
     settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @pytest.mark.soak
-class TestLogModelForLong(LogMachine.TestCase):
+class TestLogModelForLong(LogMachine.TestCase):  # type: ignore[valid-type,misc]
     settings = settings(max_examples=2000, stateful_step_count=60, deadline=None)

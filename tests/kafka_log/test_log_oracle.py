@@ -25,8 +25,9 @@ from tests.kafka_log.compare import (
     unfolded,
 )
 from tests.kafka_log.driver import Session, files_of
-from tests.kafka_log.workload import START, Workload, draw_workload
+from tests.kafka_log.workload import START, Workload, draw_long_workload, draw_workload
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 BLOCK = 40  # workloads in one call of the oracle
 
@@ -45,7 +46,7 @@ def test_our_log_is_kafkas_after_every_step_in_thousands(oracle: Oracle, block: 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(50_000, 50_030))
 def test_long_lives_end_as_kafkas(oracle: Oracle, seed: int) -> None:
-    compare_workloads(oracle, [draw_workload(seed, sessions=6, steps=300)])
+    compare_workloads(oracle, [draw_long_workload(seed)])
 
 
 def workloads(block: int) -> list[Workload]:
@@ -69,7 +70,8 @@ def test_what_kafka_wrote_lives_on_in_our_log_as_in_kafkas(oracle: Oracle) -> No
                 recovery_point=first[0]["closed"]["recovery_point"],
                 files=files_of(directory),
             )
-            comparison.sessions(workload.sessions[1:], whole[1:])
+            with seen_by(workload.suite, workload.seed):
+                comparison.sessions(workload.sessions[1:], whole[1:])
 
 
 def test_what_our_log_wrote_lives_on_in_kafkas_as_its_own(oracle: Oracle) -> None:
@@ -92,10 +94,11 @@ def test_what_our_log_wrote_lives_on_in_kafkas_as_its_own(oracle: Oracle) -> Non
         for workload, whole, rest in zip(drawn, alone, continued, strict=True):
             files = unfolded(whole[:1])[-1][2]
             found = unfolded(rest)
-            for i, (event, expected) in enumerate(
-                zip(found, unfolded(whole[1:], files), strict=True)
-            ):
-                assert event == expected, f"seed {workload.seed}, event {i}"
+            with seen_by(workload.suite, workload.seed):
+                for i, (event, expected) in enumerate(
+                    zip(found, unfolded(whole[1:], files), strict=True)
+                ):
+                    assert event == expected, f"seed {workload.seed}, event {i}"
 
 
 def run_all(oracle: Oracle, folder: Path, name: str, drawn: list[Workload]) -> list[list[Told]]:

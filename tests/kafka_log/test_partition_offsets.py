@@ -1,5 +1,7 @@
 """Offsets of a directory at rest are those of the log that Kafka had open, or opens."""
 
+from typing import Any
+
 import pytest
 
 from kafka_log.clock import FixedClock
@@ -17,7 +19,7 @@ SEEDS = range(12)
 def logs(oracle, tmp_path_factory):
     """Logs with transactions, and the last stable offset at ever higher watermarks, live."""
     root = tmp_path_factory.mktemp("offsets")
-    built = {}
+    built: dict[int, tuple[Any, ...]] = {}
     runs = []
     for seed in SEEDS:
         plan = LogPlan(

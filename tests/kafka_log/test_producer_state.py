@@ -26,11 +26,13 @@ from tests.kafka_log.producer_operations import (
     ABORT,
     COMMIT,
     START,
+    Recover,
     control_batch,
     data_batch,
     draw_run,
 )
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 SEEDS_PER_CALL = 50
 
@@ -43,8 +45,9 @@ def compare(oracle: Oracle, folder: Path, seeds: range, **options: Any) -> dict[
     for seed, run, answers in zip(seeds, runs, told, strict=True):
         for columnar in (False, True):
             ours = run | {"path": folder / f"{seed}-{'columns' if columnar else 'rows'}"}
-            _compare_run(seed, ours, answers, columnar=columnar, seen=seen)
-            _compare_files(run["path"], ours["path"])
+            with seen_by("producers-long" if options else "producers", seed):
+                _compare_run(seed, ours, answers, columnar=columnar, seen=seen)
+                _compare_files(run["path"], ours["path"])
     return seen
 
 
@@ -103,7 +106,7 @@ def test_every_bit_of_a_marker_is_judged_as_kafka_judges_it(
         flipped = bytearray(payload)
         flipped[bit // 8] ^= 1 << bit % 8
         data = begin + assemble(header, bytes(flipped)) + _data(2, 1, 1)
-        operations = [{"do": "recover", "bytes": data}]
+        operations = [Recover(data)]
         runs.append({"path": memory_path / f"{bit}", "time": START, "operations": operations})
     seen: dict[str, int] = {}
     told = oracle.call("producer_states", runs=runs)

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ BATCH = 100
 
 
 def batch(offset: int, *, producer_id: int = -1, epoch: int = 0) -> bytes:
-    producer = {}
+    producer: dict[str, Any] = {}
     if producer_id >= 0:
         producer = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
     data = encode_batch(
@@ -452,7 +453,8 @@ def test_a_plan_written_to_a_copy_is_what_recovery_in_place_leaves(tmp_path: Pat
 def test_a_second_restart_finds_nothing_to_do(directory: Path) -> None:
     log = segment(directory, range(30))
     log.write_bytes(log.read_bytes()[:-1])
-    options = {"log_start_offset": 0, "recovery_point": 0, "clock": FixedClock(NOW)}
+    options: dict[str, Any] = {"log_start_offset": 0, "recovery_point": 0}
+    options |= {"clock": FixedClock(NOW)}
     recover_in_place(directory, CONFIG, clean_shutdown=False, **options)
     assert not plan(directory, clean=True).is_needed
 
@@ -497,7 +499,7 @@ def test_behind_a_snapshot_of_few_digits_the_one_of_twenty_comes_to_light(direct
         segment(directory, [base])
     for each in ("9.snapshot", name(9, ".snapshot")):
         (directory / each).write_bytes(b"")
-    steps = [(step.file, step.action) for step in plan(directory).steps]
+    steps: list[tuple[str, str]] = [(step.file, step.action) for step in plan(directory).steps]
     assert steps.index(("9.snapshot", "delete")) < steps.index((name(1, ".snapshot"), "write"))
     assert steps.index((name(1, ".snapshot"), "write")) < steps.index(
         (name(9, ".snapshot"), "delete")

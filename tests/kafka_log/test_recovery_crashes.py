@@ -6,7 +6,7 @@ stop taking changes at the n-th; the directory that is left is one more case for
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -158,7 +158,7 @@ def run_crashes(
     work, source = WORKS[name][0], sources[WORKS[name][1]]
     changes = crash(work, source, folder / "whole" / "orders-0", None, 0)
     rng = random.Random(name)
-    chosen = range(1, changes + 1)
+    chosen: Sequence[int] = range(1, changes + 1)
     if points is not None and changes > points:
         chosen = sorted(rng.sample(chosen, points))
     cases = []

@@ -209,7 +209,7 @@ def open_and_compare(oracle: Oracle, cases: Sequence[Case], folder: Path) -> lis
     for case, answer in zip(cases, answers, strict=True):
         problem = compare(case, answer, folder / str(case.seed))
         if problem:
-            problems.append(f"{case}: {problem}")
+            problems.append(f"{case}: {problem}{case.how_to_see}")
         shutil.rmtree(folder / str(case.seed))
     return problems
 

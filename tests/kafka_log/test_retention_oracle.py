@@ -15,6 +15,7 @@ from kafka_log.log import PartitionLog
 from kafka_log.retention_plan import RetentionPlan, delete_planned, plan_on_overlay
 from tests.oracle.client import record
 from tests.oracle.logs import START, TOPIC_ID
+from tests.show import command
 
 HOUR = 3_600_000
 LOGS = 80
@@ -155,6 +156,7 @@ def draw_case(rng: random.Random, state: dict[str, Any], modified: list[int]) ->
 class Run(NamedTuple):
     """A case, what Kafka made of it, and what we did."""
 
+    seed: int
     case: Case
     bases: list[int]
     deleted: int
@@ -165,6 +167,10 @@ class Run(NamedTuple):
     logged: int
     """What our own log says it deleted, and below what it left."""
     log: dict[str, bytes]
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}; both sides of it: {command('retention', self.seed)}"
 
 
 @pytest.fixture(scope="module")
@@ -179,18 +185,18 @@ def run_cases(oracle, root, seeds):
     ]
     answers = oracle.call("run_sessions", runs=logs, timeout=300)
     cases = [
-        (log["path"], case)
+        (seed, log["path"], case)
         for seed, log, (session,) in zip(seeds, logs, answers, strict=True)
         for case in _cases(seed, log["path"], session)
     ]
     retained = [
         {"path": root / f"kafka{i}-0", "copy_from": path, "sessions": [_retaining(case)]}
-        for i, (path, case) in enumerate(cases)
+        for i, (_, path, case) in enumerate(cases)
     ]
     told = oracle.call("run_sessions", runs=retained, timeout=300)
     return [
-        _compare(path, case, run["path"], session)
-        for (path, case), run, (session,) in zip(cases, retained, told, strict=True)
+        _compare(seed, path, case, run["path"], session)
+        for (seed, path, case), run, (session,) in zip(cases, retained, told, strict=True)
     ]
 
 
@@ -214,7 +220,7 @@ def _cases(seed, path, session):
     return [draw_case(rng, state, modified) for _ in range(CASES_PER_LOG)]
 
 
-def _compare(path, case, kafka_path, session):
+def _compare(seed, path, case, kafka_path, session):
     """Ours on an overlay, or in place as far as the renames: the unlinking is for later."""
     clock = FixedClock(case.now)
     files = OverlayFiles(path, clock)
@@ -240,6 +246,7 @@ def _compare(path, case, kafka_path, session):
     ]
     states = [step["state"] for step in session["steps"]]
     run = Run(
+        seed,
         case,
         bases,
         deleted,
@@ -291,19 +298,19 @@ def test_the_same_segments_go(runs):
     for run in runs:
         left = sorted(int(name[:20]) for name in run.kafka if name.endswith(".log"))
         gone = [base for base in run.bases if base not in left]
-        assert [facts.base_offset for facts in run.plan.deleted] == gone, run.case
-        assert len(gone) == run.deleted, run.case
+        assert [facts.base_offset for facts in run.plan.deleted] == gone, run.where
+        assert len(gone) == run.deleted, run.where
 
 
 def test_the_directory_is_the_same_afterwards(runs):
     for run in runs:
-        assert run.ours == run.kafka, run.case
+        assert run.ours == run.kafka, run.where
 
 
 def test_a_log_that_is_open_does_the_same(runs):
     for run in runs:
-        assert run.logged == run.deleted, run.case
-        assert run.log == run.kafka, run.case
+        assert run.logged == run.deleted, run.where
+        assert run.log == run.kafka, run.where
 
 
 def test_the_log_start_and_epochs_are_the_same_afterwards(runs):
@@ -312,10 +319,10 @@ def test_the_log_start_and_epochs_are_the_same_afterwards(runs):
         for changed in run.states:
             state |= changed
         if "log_start_offset" in state:
-            assert run.plan.new_log_start_offset == state["log_start_offset"], run.case
+            assert run.plan.new_log_start_offset == state["log_start_offset"], run.where
         if "leader_epochs" in state:
             epochs = [(each["epoch"], each["start_offset"]) for each in state["leader_epochs"]]
-            assert [tuple(entry) for entry in run.plan.leader_epochs] == epochs, run.case
+            assert [tuple(entry) for entry in run.plan.leader_epochs] == epochs, run.where
 
 
 @pytest.mark.soak

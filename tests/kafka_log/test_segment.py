@@ -3,7 +3,7 @@
 import random
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,28 @@ from kafka_log.loading import segment_recovery
 from kafka_log.producer_state import ProducerStateManager
 from kafka_log.segment import LogSegment, RollParams
 from tests.kafka_log.kafka_exceptions import answers_to, name_of
+from tests.kafka_log.segment_driver import OurSegment
 from tests.kafka_log.segment_steps import (
     BASE,
     INDEX,
     LOG,
     TIME_INDEX,
-    OurSegment,
+    Append,
+    AppendFromFile,
+    ChangeSuffixes,
+    Close,
+    Delete,
+    Open,
+    Recover,
+    State,
+    Step,
+    UpdateTxnIndex,
+    WriteFile,
     draw_run,
     steps_with,
 )
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 _RESIZES = ("truncate_to", "resize_indexes", "sanity_check")
 _LOOKS = ("read", "translate", "find_timestamp", "state", "truncate_to")
@@ -370,7 +382,7 @@ def test_numba_is_loaded_for_much_work_only(monkeypatch: pytest.MonkeyPatch) -> 
 # ----------------------------------------------------------------------- what Kafka's class leaves
 
 
-def _take(ours: OurSegment, step: dict[str, Any]) -> tuple[Any, Exception | None, dict[str, str]]:
+def _take(ours: OurSegment, step: Step) -> tuple[Any, Exception | None, dict[str, str]]:
     try:
         return ours.step(step), None, ours.digests()
     except (LogError, FormatError, OSError) as problem:
@@ -390,12 +402,12 @@ def _is_about_a_wrapper(run: dict[str, Any], kafkas: dict[str, Any]) -> bool:
 def _compare(ours: OurSegment, run: dict[str, Any], told: list[dict[str, Any]]) -> None:
     for place, (step, kafkas) in enumerate(zip(run["steps"], told, strict=True)):
         answer, error, digests = _take(ours, step)
-        shown = {name: value for name, value in step.items() if name != "bytes"}
+        shown = {name: value for name, value in step.request().items() if name != "bytes"}
         where = f"step {place} of {run['path']}: {shown}, {answer} {error!r}, {kafkas}"
         if isinstance(error, FormatError) and _is_about_a_wrapper(run, kafkas):
-            if step["do"] == "truncate_to":
+            if step.name() == "truncate_to":
                 return
-            assert step["do"] in _LOOKS, where
+            assert step.name() in _LOOKS, where
             continue
         assert answers_to(error, kafkas.get("error")), where
         if error is None:
@@ -403,7 +415,7 @@ def _compare(ours: OurSegment, run: dict[str, Any], told: list[dict[str, Any]]) 
         if isinstance(error, IllegalControlRecordError):
             return  # a load that failed: entries of the last piece read are not written any more
         assert digests == kafkas["files"], where
-        if step["do"] in _RESIZES and name_of(kafkas.get("error")) == "IllegalArgumentException":
+        if step.name() in _RESIZES and name_of(kafkas.get("error")) == "IllegalArgumentException":
             return  # more entries than slots: Kafka's own index is not to be used any more
 
 
@@ -411,9 +423,13 @@ def _run_both(
     oracle: Oracle,
     tmp_path: Path,
     runs: list[dict[str, Any]],
-    prepare: Callable[[Path, int], None] = lambda directory, place: None,
+    prepare: Callable[[Path, int], object] = lambda directory, place: None,
+    seeds: Sequence[int] | None = None,
 ) -> list[list[dict[str, Any]]]:
-    """Runs on three directories: Kafka's, ours on disk and ours on an overlay."""
+    """Runs on three directories: Kafka's, ours on disk and ours on an overlay.
+
+    `seeds`: by which the runs were drawn, if they were.
+    """
     for place, run in enumerate(runs):
         run["path"] = str(tmp_path / f"segment-{place}")
         Path(run["path"]).mkdir()
@@ -424,12 +440,14 @@ def _run_both(
             directory = Path(f"{run['path']}-{kind.__name__}")
             directory.mkdir()
             prepare(directory, place)
-            _compare(OurSegment(kind(directory), run), run, steps_told)
+            with seen_by("segment", seeds[place] if seeds else None):
+                _compare(OurSegment(kind(directory), run), run, steps_told)
     return told
 
 
 def test_random_steps_leave_the_files_that_kafka_leaves(oracle: Oracle, tmp_path: Path) -> None:
-    _run_both(oracle, tmp_path, [draw_run(seed) for seed in range(200)])
+    seeds = range(200)
+    _run_both(oracle, tmp_path, [draw_run(seed) for seed in seeds], seeds=seeds)
 
 
 @pytest.mark.soak
@@ -437,7 +455,8 @@ def test_random_steps_leave_the_files_that_kafka_leaves(oracle: Oracle, tmp_path
 def test_many_random_steps_leave_the_files_that_kafka_leaves(
     oracle: Oracle, tmp_path: Path, part: int
 ) -> None:
-    _run_both(oracle, tmp_path, [draw_run(1000 + part * 250 + i) for i in range(250)])
+    seeds = range(1000 + part * 250, 1000 + (part + 1) * 250)
+    _run_both(oracle, tmp_path, [draw_run(seed) for seed in seeds], seeds=seeds)
 
 
 def _large_log(rng: random.Random) -> bytearray:
@@ -485,16 +504,16 @@ def test_a_large_segment_is_recovered_piece_by_piece(oracle: Oracle, tmp_path: P
         _damage_one_batch(logs[-1], rng, kind)
     runs = [
         steps_with(
-            {"do": "recover"},
-            {"do": "state"},
-            {"do": "close"},
+            Recover(),
+            State(),
+            Close(),
             index_interval_bytes=(4096, 0)[place % 2],
             segment_index_bytes=10**5 if place < 9 else 2000,
         )
         for place in range(len(kinds))
     ]
     told = _run_both(
-        oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place]) and None
+        oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place])
     )
     errors = [name_of(steps[1].get("error")) for steps in told]
     assert errors[2:4] == ["InvalidOffsetException", "LogSegmentOffsetOverflowException"]
@@ -525,7 +544,7 @@ def test_control_batches_that_are_none_end_a_recovery_as_in_kafka(
         b"",
         None,
     )
-    producer = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 1, "is_transactional": True}
     logs = [
         batch(BASE, NOW, base_sequence=0, **producer)
         + encode_batch(
@@ -534,10 +553,8 @@ def test_control_batches_that_are_none_end_a_recovery_as_in_kafka(
         + batch(BASE + 2, NOW, base_sequence=1, **producer)
         for key in keys
     ]
-    runs = [steps_with({"do": "recover"}, {"do": "state"}, index_interval_bytes=0) for _ in keys]
-    _run_both(
-        oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place]) and None
-    )
+    runs = [steps_with(Recover(), State(), index_interval_bytes=0) for _ in keys]
+    _run_both(oracle, tmp_path, runs, lambda path, place: (path / LOG).write_bytes(logs[place]))
 
 
 def test_batches_of_another_file_are_appended_as_far_as_their_offsets_fit(
@@ -547,17 +564,14 @@ def test_batches_of_another_file_are_appended_as_far_as_their_offsets_fit(
     source = tmp_path / "source"
     first, second = batch(BASE, NOW, size=200), batch(BASE + 1, NOW, size=200)
     source.write_bytes(first + second + batch(far, NOW, size=200) + batch(far + 1, NOW))
-    runs = [
-        steps_with({"do": "append_from_file", "from": str(source), "start": start}, {"do": "state"})
-        for start in (0, 200, 400)
-    ]
+    runs = [steps_with(AppendFromFile(str(source), start), State()) for start in (0, 200, 400)]
     large = tmp_path / "large"
     large.write_bytes(_large_log(random.Random(5)))
     runs.append(
         steps_with(
-            {"do": "append_from_file", "from": str(large), "start": 0},
-            {"do": "state"},
-            {"do": "close"},
+            AppendFromFile(str(large), 0),
+            State(),
+            Close(),
             segment_index_bytes=10**5,
         )
     )
@@ -566,26 +580,25 @@ def test_batches_of_another_file_are_appended_as_far_as_their_offsets_fit(
 
 
 def test_names_change_and_go_as_in_kafka(oracle: Oracle, tmp_path: Path) -> None:
-    append = {"do": "append", "largest_offset": BASE, "bytes": batch(BASE, NOW)}
-    aborted = {
-        "do": "update_txn_index",
-        "producer_id": 1,
-        "first_offset": BASE,
-        "last_offset": BASE,
-        "last_stable_offset": BASE,
-        "is_aborted": True,
-    }
-    suffix = {"do": "change_suffixes", "old": "", "new": ".deleted"}
-    wrong = {"do": "change_suffixes", "old": ".swap", "new": ""}
-    gone = {"do": "write_file", "name": INDEX, "gone": True}
+    append = Append(largest_offset=BASE, data=batch(BASE, NOW))
+    aborted = UpdateTxnIndex(
+        producer_id=1,
+        first_offset=BASE,
+        last_offset=BASE,
+        last_stable_offset=BASE,
+        is_aborted=True,
+    )
+    suffix = ChangeSuffixes("", ".deleted")
+    wrong = ChangeSuffixes(".swap", "")
+    gone = WriteFile(INDEX, gone=True)
     _run_both(
         oracle,
         tmp_path,
         [
-            steps_with(append, aborted, suffix, wrong, {"do": "delete"}, {"do": "delete"}),
-            steps_with(suffix, append, {"do": "close"}),
-            steps_with(append, gone, suffix, {"do": "state"}),
-            steps_with({"do": "state"}, {"do": "close"}, {"do": "open"}, gone, suffix),
+            steps_with(append, aborted, suffix, wrong, Delete(), Delete()),
+            steps_with(suffix, append, Close()),
+            steps_with(append, gone, suffix, State()),
+            steps_with(State(), Close(), Open(), gone, suffix),
         ],
     )
 

@@ -5,7 +5,9 @@ import math
 import random
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -100,7 +102,7 @@ def ours(case: dict[str, dict[str, str]], tmp_path: Path) -> Settings:
     )
 
 
-def attempt(read: Callable[[], Settings]) -> dict[str, object] | str:
+def attempt(read: Callable[[], Settings]) -> dict[str, Any] | str:
     """The values of a topic, or why there are none."""
     try:
         return read().values("orders")
@@ -108,7 +110,7 @@ def attempt(read: Callable[[], Settings]) -> dict[str, object] | str:
         return re.sub(r"^\S*/server\.properties: ", "", str(error))
 
 
-def differences(mine: dict[str, object] | str, answer: dict[str, object]) -> dict[str, tuple]:
+def differences(mine: dict[str, Any] | str, answer: dict[str, Any]) -> dict[str, tuple]:
     """Where ours and Kafka's differ."""
     if isinstance(mine, str) or "error" in answer:
         same = mine == answer.get("error")
@@ -150,7 +152,7 @@ def test_any_text_of_a_topic_setting_gives_kafkas_value_or_kafkas_words(oracle):
     cases = [{"topic": {name: text}} for name, text in texts]
     refused = 0
     for (name, text), answer in zip(texts, oracle.call("parse_settings", cases=cases), strict=True):
-        mine = attempt(lambda text=f"{name}={text}": read_settings(overrides=[text]))
+        mine = attempt(partial(read_settings, overrides=[f"{name}={text}"]))
         refused += isinstance(mine, str)
         assert differences(mine, answer) == {}, (name, text)
     assert refused > 100
@@ -197,7 +199,7 @@ def test_300_sets_of_properties_give_kafkas_log_config(oracle, tmp_path):
     answers = oracle.call("parse_settings", cases=cases)
     outcomes = {"values": 0, "error": 0}
     for number, (case, answer) in enumerate(zip(cases, answers, strict=True)):
-        mine = attempt(lambda case=case: ours(case, tmp_path))
+        mine = attempt(partial(ours, case, tmp_path))
         outcomes["error" if isinstance(mine, str) else "values"] += 1
         assert differences(mine, answer) == {}, (number, case)
     assert outcomes["values"] > 150
@@ -325,7 +327,7 @@ def test_internal_topics_without_metadata_are_what_brokers_make_them(tmp_path):
     assert offsets.segment_bytes == 100 * 1024 * 1024
     assert settings.for_topic("__transaction_state").compression_type == "uncompressed"
     share = settings.for_topic("__share_group_state")
-    assert (share.cleanup_policy, share.retention_ms) == ({"delete"}, -1)
+    assert (share.cleanup_policy, share.retention_ms) == (frozenset({"delete"}), -1)
     file = tmp_path / "server.properties"
     file.write_text("offsets.topic.segment.bytes=1500\n")
     assert read_settings(config=file).for_topic("__consumer_offsets").segment_bytes == 1500

@@ -44,8 +44,8 @@ NOW = 1_700_000_000_000
 RECORDS = [SimpleRecord(NOW - 5, b"a", b"1"), SimpleRecord(NOW - 7, None, b"2")]
 
 
-def analyze(data: bytes, **options: Any) -> LogAppendInfo:
-    arguments = {
+def analyze(data: bytes | bytearray, **options: Any) -> LogAppendInfo:
+    arguments: dict[str, Any] = {
         "origin": AppendOrigin.CLIENT,
         "ignore_record_size": False,
         "require_offsets_monotonic": False,
@@ -110,7 +110,7 @@ def test_unknown_attributes_live_as_long_as_the_timestamp_is_right() -> None:
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_any_buffer_will_do_and_is_not_written_to(kind: Any) -> None:
     data = encode_batch(RECORDS)
-    given_bytes = kind(bytearray(data)) if kind is memoryview else kind(data)
+    given_bytes: Any = kind(bytearray(data)) if kind is memoryview else kind(data)
     result = validate(given_bytes, LogConfig(message_timestamp_type="LogAppendTime"))
     assert bytes(given_bytes) == data
     assert isinstance(result.validated_records, bytes)

@@ -39,6 +39,7 @@ from tests.kafka_log.append_cases import (
     draw_large_case,
 )
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 KAFKA_ERRORS: dict[str, type[LogError]] = {
     "CorruptRecordException": CorruptMessageError,
@@ -154,10 +155,17 @@ def kafkas(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def assert_same(found: dict[str, Any], expected: dict[str, Any], note: object) -> None:
+    found, expected = comparable(found, expected)
+    assert found == expected, note
+
+
+def comparable(
+    found: dict[str, Any], expected: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Snappy's matches are its library's own choice: such batches are compared unpacked."""
     if found != expected and _has_snappy(found) and _has_snappy(expected):
-        found, expected = _unpacked(found), _unpacked(expected)
-    assert found == expected, note
+        return _unpacked(found), _unpacked(expected)
+    return found, expected
 
 
 def _has_snappy(answer: dict[str, Any]) -> bool:
@@ -183,19 +191,29 @@ def ask(oracle: Oracle, path: Path, cases: Sequence[AppendCase]) -> list[dict[st
     )
 
 
+DRAW: dict[str, Callable[[int], AppendCase]] = {
+    "validation": draw_case,
+    "validation-large": draw_large_case,
+    "fetch": draw_fetch,
+}
+
+
 def compare(
     oracle: Oracle,
     path: Path,
-    cases: Sequence[AppendCase],
+    suite: str,
+    seeds: Sequence[int],
     *,
     ways: Sequence[bool | None] = (None,),
 ) -> None:
     """`ways`: by rows (False), by kernels (True), or as the size of each batch says."""
-    for case, answer in zip(cases, ask(oracle, path, cases), strict=True):
+    cases = [DRAW[suite](seed) for seed in seeds]
+    for seed, case, answer in zip(seeds, cases, ask(oracle, path, cases), strict=True):
         if any(_ran_out_of_memory(part) for part in answer.values()):
             continue
         for compiled in ways:
-            assert_same(ours(case, compiled=compiled), kafkas(answer), case)
+            with seen_by(suite, seed):
+                assert_same(ours(case, compiled=compiled), kafkas(answer), case)
 
 
 def _ran_out_of_memory(part: dict[str, Any]) -> bool:
@@ -205,8 +223,8 @@ def _ran_out_of_memory(part: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("block", range(6))
 def test_seeded_appends_get_kafkas_answers(oracle: Oracle, tmp_path: Path, block: int) -> None:
-    cases = [draw_case(seed) for seed in range(250 * block, 250 * (block + 1))]
-    compare(oracle, tmp_path / "orders-0", cases)
+    seeds = range(250 * block, 250 * (block + 1))
+    compare(oracle, tmp_path / "orders-0", "validation", seeds)
 
 
 def test_corners_get_kafkas_answers(oracle: Oracle, tmp_path: Path) -> None:
@@ -223,22 +241,20 @@ def test_corners_get_kafkas_answers(oracle: Oracle, tmp_path: Path) -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("block", range(60))
 def test_many_more_appends_get_kafkas_answers(oracle: Oracle, tmp_path: Path, block: int) -> None:
-    cases = [draw_case(10_000 + seed) for seed in range(1000 * block, 1000 * (block + 1))]
-    compare(oracle, tmp_path / "orders-0", cases)
+    seeds = range(10_000 + 1000 * block, 10_000 + 1000 * (block + 1))
+    compare(oracle, tmp_path / "orders-0", "validation", seeds)
 
 
 def test_large_batches_get_kafkas_answers_by_rows_and_by_kernels(
     oracle: Oracle, tmp_path: Path
 ) -> None:
-    cases = [draw_large_case(seed) for seed in range(30)]
-    compare(oracle, tmp_path / "orders-0", cases, ways=(False, True))
+    compare(oracle, tmp_path / "orders-0", "validation-large", range(30), ways=(False, True))
 
 
 def test_fetched_batches_get_kafkas_answers_one_by_one_and_all_at_once(
     oracle: Oracle, tmp_path: Path
 ) -> None:
-    cases = [draw_fetch(seed) for seed in range(150)]
-    compare(oracle, tmp_path / "orders-0", cases, ways=(False, True, None))
+    compare(oracle, tmp_path / "orders-0", "fetch", range(150), ways=(False, True, None))
 
 
 @pytest.mark.soak
@@ -246,8 +262,8 @@ def test_fetched_batches_get_kafkas_answers_one_by_one_and_all_at_once(
 def test_many_more_large_batches_get_kafkas_answers(
     oracle: Oracle, tmp_path: Path, block: int
 ) -> None:
-    cases = [draw_large_case(1000 + seed) for seed in range(50 * block, 50 * (block + 1))]
-    compare(oracle, tmp_path / "orders-0", cases, ways=(False, True))
+    seeds = range(1000 + 50 * block, 1000 + 50 * (block + 1))
+    compare(oracle, tmp_path / "orders-0", "validation-large", seeds, ways=(False, True))
 
 
 def test_rows_and_kernels_say_the_same() -> None:

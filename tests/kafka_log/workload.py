@@ -13,7 +13,7 @@ hence `may_fail` throughout.
 import random
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from kafka_format.batch import assemble, decode_batch, encode_batch, encode_empty_batch
@@ -21,6 +21,32 @@ from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import Header, SimpleRecord, TimestampType
+from tests.kafka_log.steps import (
+    Action,
+    Append,
+    AssignEpoch,
+    DeleteOldSegments,
+    EndOffsetForEpoch,
+    Flush,
+    HighWatermark,
+    LateTransaction,
+    LogStartOffset,
+    MaybeIncrementHighWatermark,
+    MaybeUpdateHighWatermark,
+    OffsetForTimestamp,
+    Place,
+    ProducerSnapshot,
+    Read,
+    RemoveExpiredProducers,
+    Roll,
+    RunPending,
+    StartVerification,
+    State,
+    Step,
+    TruncateFullyAndStartAt,
+    TruncateTo,
+    UpdateConfig,
+)
 
 START = 1_700_000_000_000
 LONG_MAX = 2**63 - 1
@@ -32,9 +58,11 @@ ISOLATIONS = ("LOG_END", "HIGH_WATERMARK", "TXN_COMMITTED")
 class Workload(NamedTuple):
     seed: int
     sessions: list[dict[str, Any]]
+    suite: str = "log"
+    """By which `python -m tests.show` draws it again."""
 
     @property
-    def steps(self) -> list[dict[str, Any]]:
+    def steps(self) -> list[Step]:
         return [step for session in self.sessions for step in session["steps"]]
 
 
@@ -95,7 +123,11 @@ def draw_workload(
         if drawing.chance(0.1):
             is_clean = not crashes  # a broker that died before it wrote its marker
         drawn.append(session)
-    return Workload(seed, drawn)
+    return Workload(seed, drawn, "log" if crashes else "log-without-crashes")
+
+
+def draw_long_workload(seed: int) -> Workload:
+    return draw_workload(seed, sessions=6, steps=300)._replace(suite="log-long")
 
 
 def _draw_config(rng: random.Random) -> dict[str, Any]:
@@ -124,9 +156,9 @@ def _draw_config(rng: random.Random) -> dict[str, Any]:
 
 
 def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
-    makers = [maker for maker, _ in _STEPS]
-    weights = [weight for _, weight in _STEPS]
-    session = {
+    makers = [maker for maker, _ in _ACTIONS]
+    weights = [weight for _, weight in _ACTIONS]
+    session: dict[str, Any] = {
         "config": drawing.config,
         "time": drawing.now,
         "topic_id": TOPIC_ID,
@@ -141,8 +173,7 @@ def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
             drawing.now += drawing.random.choice((61_000, 2_000_000, 7_300_000))
         if drawing.chance(0.05):
             drawing.leader_epoch += drawing.random.randint(1, 2)
-        step = {"time": drawing.now, "may_fail": True, **maker(drawing)}
-        session["steps"].append(step)
+        session["steps"].append(Step(maker(drawing), drawing.now, may_fail=True))
     return session
 
 
@@ -154,7 +185,7 @@ def _draw_records(drawing: _Drawing, *, magic: int = 2, gaps: bool = False) -> l
     records, offset = [], 0
     sizes = (1, 8, 50) if drawing.config["segment.bytes"] == LARGE_SEGMENT else (1, 1, 2, 3, 8)
     for _ in range(rng.choice(sizes)):
-        headers = ()
+        headers: tuple[Header, ...] = ()
         if magic == 2 and drawing.chance(0.2):
             headers = (Header("trace", rng.choice((None, b"", b"1"))),)
         records.append(
@@ -238,17 +269,17 @@ def _encode_marker(drawing: _Drawing, producer: _Producer, **more: Any) -> bytes
 # -------------------------------------------------------------------------------------- steps
 
 
-def _append(drawing: _Drawing, data: bytes, **more: Any) -> dict[str, Any]:
-    return {"do": "append", "leader_epoch": drawing.leader_epoch, "bytes": data, **more}
+def _append(drawing: _Drawing, data: bytes, **more: Any) -> Append:
+    return Append(data=data, leader_epoch=drawing.leader_epoch, **more)
 
 
-def _plain(drawing: _Drawing) -> dict[str, Any]:
+def _plain(drawing: _Drawing) -> Append:
     if drawing.is_legacy:
         return _legacy(drawing)
     return _append(drawing, _encode(drawing, None))
 
 
-def _legacy(drawing: _Drawing) -> dict[str, Any]:
+def _legacy(drawing: _Drawing) -> Append:
     """Old magics: kept where the log is still of that version, else converted by the leader."""
     rng = drawing.random
     magic = rng.choice((0, 1))
@@ -259,7 +290,7 @@ def _legacy(drawing: _Drawing) -> dict[str, Any]:
     return _append(drawing, data, **version)
 
 
-def _idempotent(drawing: _Drawing) -> dict[str, Any]:
+def _idempotent(drawing: _Drawing) -> Append:
     rng = drawing.random
     producer = rng.choice(drawing.producers)
     if producer.sent and drawing.chance(0.15):
@@ -278,20 +309,19 @@ def _idempotent(drawing: _Drawing) -> dict[str, Any]:
     return _append(drawing, data, **guard)
 
 
-def _start_verification(drawing: _Drawing) -> dict[str, Any]:
+def _start_verification(drawing: _Drawing) -> Append | StartVerification:
     if not drawing.verifies:
         return _idempotent(drawing)
     producer = drawing.random.choice(drawing.producers[2:])
-    return {
-        "do": "start_verification",
-        "producer_id": producer.producer_id,
-        "producer_epoch": max(0, producer.epoch - (1 if drawing.chance(0.1) else 0)),
-        "sequence": producer.next_sequence + drawing.random.choice((0, 0, 0, 1)),
-        "supports_epoch_bump": producer.transaction_version == 2,
-    }
+    return StartVerification(
+        producer_id=producer.producer_id,
+        producer_epoch=max(0, producer.epoch - (1 if drawing.chance(0.1) else 0)),
+        sequence=producer.next_sequence + drawing.random.choice((0, 0, 0, 1)),
+        supports_epoch_bump=producer.transaction_version == 2,
+    )
 
 
-def _marker(drawing: _Drawing) -> dict[str, Any]:
+def _marker(drawing: _Drawing) -> Append:
     transactional = [each for each in drawing.producers if each.transaction_version]
     open_ones = [each for each in transactional if each.in_transaction]
     producer = drawing.random.choice(open_ones or transactional)
@@ -302,7 +332,7 @@ def _marker(drawing: _Drawing) -> dict[str, Any]:
     return _append(drawing, data, origin="COORDINATOR", transaction_version=version)
 
 
-def _spoiled(drawing: _Drawing) -> dict[str, Any]:
+def _spoiled(drawing: _Drawing) -> Append:
     """What no leader takes, or takes only in part."""
     rng = drawing.random
     data = _encode(drawing, None)
@@ -319,7 +349,7 @@ def _spoiled(drawing: _Drawing) -> dict[str, Any]:
     return _append(drawing, rng.choice(damages)())
 
 
-def _follower(drawing: _Drawing) -> dict[str, Any]:
+def _follower(drawing: _Drawing) -> Append:
     """A chunk as a fetch from the leader gives it: batches of any producer, gaps between them."""
     rng = drawing.random
     if drawing.is_legacy and drawing.chance(0.5):
@@ -339,7 +369,8 @@ def _follower(drawing: _Drawing) -> dict[str, Any]:
     at_end = rng.choice((-2, 1, 30, 30, 3_000_000_000)) if drawing.chance(0.08) else 0
     step = _append(drawing, chunk, origin="REPLICATION", at_end=at_end)
     if drawing.chance(0.05):
-        step["leader_epoch"] -= 1  # a replica that does not know of the newest leader yet
+        # A replica that does not know of the newest leader yet.
+        return replace(step, leader_epoch=step.leader_epoch - 1)
     return step
 
 
@@ -361,19 +392,19 @@ def _follower_batch(drawing: _Drawing, base_offset: int) -> bytes:
     return struct.pack(">q", base_offset) + batch[8:]
 
 
-def _raft_leader(drawing: _Drawing) -> dict[str, Any]:
+def _raft_leader(drawing: _Drawing) -> Append:
     """Of the metadata log's leader: offsets and epoch are in the batch already."""
     epoch = drawing.leader_epoch + (1 if drawing.chance(0.1) else 0)
     data = _encode(drawing, None, partition_leader_epoch=epoch)
     return _append(drawing, data, origin="RAFT_LEADER", at_end=0)
 
 
-def _update_config(drawing: _Drawing) -> dict[str, Any]:
+def _update_config(drawing: _Drawing) -> UpdateConfig:
     drawing.config = _draw_config(drawing.random)
-    return {"do": "update_config", "config": drawing.config}
+    return UpdateConfig(drawing.config)
 
 
-def _strange(drawing: _Drawing) -> dict[str, Any]:
+def _strange(drawing: _Drawing) -> Append:
     """A batch whose checksum holds and whose header no client writes: a follower takes it."""
     rng = drawing.random
     batch = decode_batch(_follower_batch(drawing, 0))
@@ -393,70 +424,65 @@ def _strange(drawing: _Drawing) -> dict[str, Any]:
     return _append(drawing, assemble(header, batch.payload), origin="REPLICATION", at_end=0)
 
 
-def _truncate(drawing: _Drawing) -> dict[str, Any]:
-    return {"do": "truncate_to", "delta": -drawing.random.choice((0, 1, 2, 5, 9, 30))}
+def _truncate(drawing: _Drawing) -> TruncateTo:
+    return TruncateTo(Place(delta=-drawing.random.choice((0, 1, 2, 5, 9, 30))))
 
 
-def _truncate_fully(drawing: _Drawing) -> dict[str, Any]:
-    step = {"do": "truncate_fully_and_start_at", "delta": drawing.random.choice((-3, 0, 10))}
-    return step | ({"log_start_offset": 1} if drawing.chance(0.2) else {})
+def _truncate_fully(drawing: _Drawing) -> TruncateFullyAndStartAt:
+    place = Place(delta=drawing.random.choice((-3, 0, 10)))
+    return TruncateFullyAndStartAt(place, 1 if drawing.chance(0.2) else None)
 
 
-def _truncate_below(drawing: _Drawing) -> dict[str, Any]:
-    return {"do": "truncate_to", "from": "start", "delta": drawing.random.choice((-1, 0, 2))}
+def _truncate_below(drawing: _Drawing) -> TruncateTo:
+    return TruncateTo(Place("start", drawing.random.choice((-1, 0, 2))))
 
 
-def _log_start(drawing: _Drawing) -> dict[str, Any]:
+def _log_start(drawing: _Drawing) -> LogStartOffset:
     where = drawing.random.choice(("high_watermark", "start", "last_stable", "active"))
-    return {
-        "do": "log_start_offset",
-        "from": where,
-        "delta": drawing.random.choice((-2, 0, 0, 1, 4, 20)),
-    }
+    return LogStartOffset(Place(where, drawing.random.choice((-2, 0, 0, 1, 4, 20))))
 
 
-def _high_watermark(drawing: _Drawing) -> dict[str, Any]:
-    do = drawing.random.choice(
-        ("high_watermark", "maybe_update_high_watermark", "maybe_increment_high_watermark")
+def _high_watermark(drawing: _Drawing) -> Action:
+    move = drawing.random.choice(
+        (HighWatermark, MaybeUpdateHighWatermark, MaybeIncrementHighWatermark)
     )
     if drawing.chance(0.7):
-        return {"do": do, "delta": drawing.random.choice((0, 0, -1, -4, 5))}
-    return {"do": do, "from": "high_watermark", "delta": drawing.random.choice((-3, 2, 9))}
+        return move(Place(delta=drawing.random.choice((0, 0, -1, -4, 5))))
+    return move(Place("high_watermark", drawing.random.choice((-3, 2, 9))))
 
 
-def _read(drawing: _Drawing) -> dict[str, Any]:
+def _read(drawing: _Drawing) -> Read:
     rng = drawing.random
-    return {
-        "do": "read",
-        "from": rng.choice(("start", "start", "end", "high_watermark", "last_stable", "active")),
-        "delta": rng.choice((-3, -1, 0, 0, 1, 4, 12)),
-        "max_length": rng.choice((0, 40, 150, 700, 1 << 20)),
-        "isolation": rng.choice(ISOLATIONS),
-        "min_one_message": drawing.chance(0.7),
-    }
+    where = rng.choice(("start", "start", "end", "high_watermark", "last_stable", "active"))
+    return Read(
+        place=Place(where, rng.choice((-3, -1, 0, 0, 1, 4, 12))),
+        max_length=rng.choice((0, 40, 150, 700, 1 << 20)),
+        isolation=rng.choice(ISOLATIONS),
+        min_one_message=drawing.chance(0.7),
+    )
 
 
-def _offset_for_timestamp(drawing: _Drawing) -> dict[str, Any]:
+def _offset_for_timestamp(drawing: _Drawing) -> OffsetForTimestamp:
     special = drawing.random.choice((-1, -2, -3, -3, -4, -5, -6))
     near = drawing.now - drawing.random.choice((0, 500, 5_000, 20_000, 90_000))
-    return {"do": "offset_for_timestamp", "timestamp": special if drawing.chance(0.5) else near}
+    return OffsetForTimestamp(special if drawing.chance(0.5) else near)
 
 
-def _end_offset_for_epoch(drawing: _Drawing) -> dict[str, Any]:
+def _end_offset_for_epoch(drawing: _Drawing) -> EndOffsetForEpoch:
     epoch = drawing.random.randint(-1, drawing.leader_epoch + 1)
-    return {"do": "end_offset_for_epoch", "leader_epoch": epoch}
+    return EndOffsetForEpoch(epoch)
 
 
-def _assign_epoch(drawing: _Drawing) -> dict[str, Any]:
+def _assign_epoch(drawing: _Drawing) -> AssignEpoch:
     drawing.leader_epoch += 1
-    return {"do": "assign_epoch", "leader_epoch": drawing.leader_epoch}
+    return AssignEpoch(drawing.leader_epoch)
 
 
-def _just(do: str) -> Callable[[_Drawing], dict[str, Any]]:
-    return lambda _: {"do": do}
+def _just(action: Action) -> Callable[[_Drawing], Action]:
+    return lambda _: action
 
 
-_STEPS: tuple[tuple[Callable[[_Drawing], dict[str, Any]], float], ...] = (
+_ACTIONS: tuple[tuple[Callable[[_Drawing], Action], float], ...] = (
     (_plain, 14),
     (_idempotent, 24),
     (_start_verification, 8),
@@ -476,12 +502,12 @@ _STEPS: tuple[tuple[Callable[[_Drawing], dict[str, Any]], float], ...] = (
     (_truncate_below, 0.2),
     (_truncate_fully, 0.3),
     (_log_start, 2),
-    (_just("roll"), 1.5),
-    (_just("flush"), 1),
-    (_just("delete_old_segments"), 2),
-    (_just("remove_expired_producers"), 1),
-    (_just("producer_snapshot"), 0.7),
-    (_just("run_pending"), 1.5),
-    (_just("late_transaction"), 0.5),
-    (_just("state"), 1.5),
+    (_just(Roll()), 1.5),
+    (_just(Flush()), 1),
+    (_just(DeleteOldSegments()), 2),
+    (_just(RemoveExpiredProducers()), 1),
+    (_just(ProducerSnapshot()), 0.7),
+    (_just(RunPending()), 1.5),
+    (_just(LateTransaction()), 0.5),
+    (_just(State()), 1.5),
 )

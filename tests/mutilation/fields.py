@@ -1,7 +1,7 @@
 """Which field of an undamaged file each byte belongs to, in the words of docs/formats."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from kafka_format.log_file import LogFile
@@ -95,7 +95,7 @@ def _entries(kind: FileKind, data: bytes) -> Iterator[Field]:
             at = yield from _fixed(ENTRIES[kind], at)
 
 
-def _fixed(sizes: dict[str, int], at: int) -> Iterator[Field]:
+def _fixed(sizes: dict[str, int], at: int) -> Generator[Field, None, int]:
     for name, size in sizes.items():
         yield Field(name, at, at + size)
         at += size

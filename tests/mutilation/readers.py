@@ -130,7 +130,7 @@ def read_log(path: str, data: bytes, *, start: int = 0) -> list[Any]:
 def _messages(path: str, batch: AnyBatch, record: Record) -> Iterator[Any]:
     """What brokers mean by a record, if it is one of theirs."""
     topic = parse_directory_name(Path(path).parent.name).topic
-    where = {"path": path, "strict": True}
+    where: dict[str, Any] = {"path": path, "strict": True}
     both = where | {"key_position": batch.position, "value_position": batch.position}
     if batch.magic >= 2 and batch.header.is_control:
         yield decode_control_record(record.key, record.value, **both)
@@ -271,7 +271,7 @@ def _written(found: Any, encode: Callable[[Any], Any], expected: Any, *, strict:
 # kafka-forensics dump.
 
 
-def dump_options(output_format: str, engine: str = "auto") -> DumpOptions:
+def dump_options(output_format: Any, engine: Any = "auto") -> DumpOptions:
     return DumpOptions(
         format=output_format,
         deep=True,

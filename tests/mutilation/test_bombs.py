@@ -10,6 +10,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import cramjam
 import lz4.frame
@@ -23,7 +24,6 @@ from kafka_format.compression import Codec, decompress
 from kafka_format.errors import FormatError, MalformedRecordError
 from kafka_format.legacy import LegacyHeader, LegacyMessage, encode_message
 from kafka_format.log_file import LogFile
-from kafka_format.primitives import Buffer
 from tests.mutilation import directories, guard, readers
 from tests.mutilation.bombs import bombs
 
@@ -206,11 +206,11 @@ def walk_columns(data: bytes, directory: Path) -> int:
     return count
 
 
-def dump(data: bytes, directory: Path, engine: str, *flags: str) -> int:
+def dump(data: bytes, directory: Path, engine: Any, *flags: str) -> int:
     """How many lines; nothing is kept of them."""
     path = directory / f"{0:020d}.log"
     path.write_bytes(data)
-    lines = _LineCount()
+    lines: Any = _LineCount()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "stdout", io.TextIOWrapper(lines))
         patch.setattr(sys, "stderr", io.StringIO())
@@ -228,7 +228,7 @@ class _LineCount(io.RawIOBase):
     def writable(self) -> bool:
         return True
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Any) -> int:
         self.count += bytes(data).count(b"\n")
         return len(data)
 

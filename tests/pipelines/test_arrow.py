@@ -1,5 +1,7 @@
 """Columns to Arrow: null is not empty, times are exact, whoever copies the bytes."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -156,7 +158,8 @@ def test_a_header_key_that_is_no_text_is_replaced_as_java_does(tmp_path):
 
 
 def test_control_records_come_when_they_are_asked_for(tmp_path):
-    control = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True, "is_control": True}
+    control: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "is_transactional": True}
+    control |= {"is_control": True}
     keys = [b"\0\0\0\0", b"\0\0\0\1", b"\0\0\0\x63", b"\0"]
     batches = [
         encode_batch([SimpleRecord(0, key, b"\0\0\0\0\0\0")], base_offset=at, **control)

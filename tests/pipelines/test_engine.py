@@ -8,6 +8,7 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ def test_rows_come_in_the_order_of_the_tasks(processes):
 
 
 def test_a_slow_first_task_still_comes_first_while_others_work_elsewhere():
-    rows = [*run([0, 1, 2, 3], functions.slow_first, processes=2)]
+    rows: list[Any] = [*run([0, 1, 2, 3], functions.slow_first, processes=2)]
     assert [task for task, _ in rows] == [0, 1, 2, 3]
     pids = {pid for _, pid in rows}
     assert len(pids) == 2
@@ -35,13 +36,14 @@ def test_a_slow_first_task_still_comes_first_while_others_work_elsewhere():
 
 def test_small_input_stays_in_this_process():
     tasks = [1, 2, 3]
-    rows = [*run(tasks, functions.slow_first, bytes_of=lambda _: 1000)]
+    rows: list[Any] = [*run(tasks, functions.slow_first, bytes_of=lambda _: 1000)]
     assert {pid for _, pid in rows} == {os.getpid()}
 
 
 def test_large_input_goes_to_several_processes(monkeypatch):
     monkeypatch.setattr(engine, "available_processors", lambda: 2)
-    rows = [*run([1, 2, 3], functions.slow_first, bytes_of=lambda _: engine.SMALL_INPUT)]
+    tasks = [1, 2, 3]
+    rows: list[Any] = [*run(tasks, functions.slow_first, bytes_of=lambda _: engine.SMALL_INPUT)]
     assert os.getpid() not in {pid for _, pid in rows}
 
 
@@ -191,7 +193,7 @@ def test_ctrl_c_ends_the_processes_at_once(tmp_path):
 def test_rows_that_nobody_wants_any_more_end_the_processes(tmp_path):
     tasks = [str(tmp_path / name) for name in "ab"]
     rows = run([*tasks, "never"], functions.sleeps, processes=2)
-    pids = []
+    pids: list[int] = []
 
     def interrupt(*_):
         pids.extend(_written_pid(Path(task)) for task in tasks)

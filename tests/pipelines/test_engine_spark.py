@@ -1,6 +1,7 @@
 """On Spark: the same rows in the same order, the same bytes, failures in their place."""
 
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -12,6 +13,7 @@ import time
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,9 +39,10 @@ NOW = 1_794_820_000_000
 
 
 def test_rows_come_in_the_order_of_the_tasks_from_other_processes(spark):
-    rows = [*run([0, 1, 2, 3], functions.slow_first, engine="spark")]
+    rows: list[Any] = [*run([0, 1, 2, 3], functions.slow_first, engine="spark")]
     assert [task for task, _ in rows] == [0, 1, 2, 3]
-    here = {pid for _, pid in run([0], functions.slow_first, engine="local")}
+    local: list[Any] = [*run([0], functions.slow_first, engine="local")]
+    here = {pid for _, pid in local}
     assert not here & {pid for _, pid in rows}
 
 
@@ -159,7 +162,7 @@ def test_a_place_for_progress_that_is_not_there_is_not_missed(spark, tmp_path):
 def test_what_workers_cannot_load_is_said_once(spark, monkeypatch, tmp_path):
     (tmp_path / "only_here.py").write_text("def nothing(task):\n    return []\n")
     monkeypatch.syspath_prepend(tmp_path)
-    import only_here
+    only_here = importlib.import_module("only_here")
 
     with pytest.raises(EngineError, match=r"cannot run this: .*No module named 'only_here'"):
         list(run([1, 2, 3], only_here.nothing, engine="spark"))
@@ -167,7 +170,7 @@ def test_what_workers_cannot_load_is_said_once(spark, monkeypatch, tmp_path):
 
 def test_ctrl_c_ends_the_tasks(spark, tmp_path):
     tasks = [str(tmp_path / name) for name in "ab"]
-    pids = []
+    pids: list[int] = []
 
     def interrupt(*_):
         pids.extend(int(Path(task).read_text()) for task in tasks if Path(task).exists())
@@ -394,11 +397,12 @@ def test_a_killed_attempt_to_explain_leaves_no_half_file_in_the_output(
 def test_a_task_that_runs_twice_at_once_writes_once(tmp_path, name):
     from pipelines.retention import retain_partition
 
-    function = {
+    functions_by_name: dict[str, Any] = {
         "recover": RecoverPartition(),
         "retain": retain_partition,
         "compact": CompactPartition(),
-    }[name]
+    }
+    function = functions_by_name[name]
     pack = "clean-3.9.1" if name == "compact" else "unclean-4.3.1"
     (log_dir,) = golden.log_dirs(golden.shared(pack))
     settings = read_settings(overrides=["cleanup.policy=compact"] if name == "compact" else [])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,7 +162,7 @@ def write_log(root, topic, values, *, topic_id=None, epochs=None, start=1000):
 
 
 OLD, NEW = [b"a", b"b", b"c"], [b"x", b"y", b"z", b"more"]
-LOGS_OF_ONE_NAME = {
+LOGS_OF_ONE_NAME: dict[str, tuple[dict[str, Any], dict[str, Any], list[bytes]]] = {
     "made-anew": (
         {"values": OLD, "topic_id": FIRST_ID},
         {"values": NEW, "topic_id": SECOND_ID},
@@ -735,7 +736,7 @@ class _SessionWithoutDelta:
 
 
 def test_a_session_without_delta_says_which_line_brings_it(spark):
-    without = _SessionWithoutDelta()
+    without: Any = _SessionWithoutDelta()
     without._jvm = spark._jvm
     with pytest.raises(DeltaUnavailableError) as raised:
         ensure_delta(without)

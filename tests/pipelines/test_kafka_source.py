@@ -3,6 +3,7 @@
 import contextlib
 import json
 import time
+from typing import Any
 
 import pytest
 from chispa import assert_df_equality
@@ -55,7 +56,7 @@ def broker(sources_spark, tmp_path_factory):
         for partition in (0, 1):
             for codec in CODECS:
                 rows = [_row(codec, number) for number in range(100)]
-                where = {"topic": "codecs", "partition": partition}
+                where: dict[str, Any] = {"topic": "codecs", "partition": partition}
                 librdkafka_send(running.bootstrap, rows, compression_type=codec, **where)
         odd = [(None, b"no key"), (b"", b""), (b"tombstone", None), (None, None)]
         for topic in ("appended", "trimmed"):
@@ -71,7 +72,8 @@ def _row(codec, number):
 
 
 def _create_topics(bootstrap):
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     wanted = [NewTopic(name, 2, 1, config=config) for name, config in TOPICS.items()]

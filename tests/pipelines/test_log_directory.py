@@ -116,9 +116,9 @@ def test_an_audit_is_the_findings_the_worst_first(spark, tmp_path):
 
 
 def test_an_empty_list_is_refused_and_does_not_mean_everything(log):
-    for options in ({"partitions": []}, {"topics": []}, {"columns": []}):
+    for option in ("partitions", "topics", "columns"):
         with pytest.raises(OptionsError, match="found none, expected one or more"):
-            log.records(**options)
+            log.records(**{option: []})
 
 
 def test_contradictions_are_refused_before_spark_is_asked(log):

@@ -5,6 +5,7 @@ import pickle
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ def tasks():
 )
 def test_several_processes_give_the_rows_of_one(tasks, function):
     chosen = [task for task in tasks if task.topic in ("codecs", "tiny.segments")]
-    alone = list(run(chosen, function, processes=1))
+    alone: list[Any] = list(run(chosen, function, processes=1))
     assert list(run(chosen, function, processes=2)) == alone
     assert not any(isinstance(row, Failure) for row in alone)
     assert {row["topic"] for row in alone} == {"codecs", "tiny.segments"}

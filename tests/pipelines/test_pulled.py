@@ -2,6 +2,7 @@
 
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,11 @@ from pipelines.pulled import pulled
 
 
 def test_items_come_in_order():
-    assert list(pulled(lambda push: [push(i) for i in range(1000)] and None)) == list(range(1000))
+    def work(push):
+        for i in range(1000):
+            push(i)
+
+    assert list(pulled(work)) == list(range(1000))
 
 
 def test_what_the_work_raises_is_raised_behind_its_items():
@@ -17,7 +22,7 @@ def test_what_the_work_raises_is_raised_behind_its_items():
         push(1)
         raise ValueError("broken")
 
-    found = []
+    found: list[int] = []
     with pytest.raises(ValueError, match="broken"):
         found.extend(pulled(work))
     assert found == [1]
@@ -31,7 +36,7 @@ def test_work_is_only_a_few_items_ahead():
             push(i)
             pushed.append(i)
 
-    items = pulled(work)
+    items: Any = pulled(work)
     assert next(items) == 0
     time.sleep(0.3)
     assert len(pushed) <= 6
@@ -49,7 +54,7 @@ def test_work_that_nobody_waits_for_ends():
         finally:
             ended.append(True)
 
-    items = pulled(work)
+    items: Any = pulled(work)
     next(items)
     items.close()
     assert ended == [True]

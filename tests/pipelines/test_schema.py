@@ -1,5 +1,7 @@
 """The tables' schemas: Spark's Kafka source first, Arrow as Spark wants it."""
 
+from typing import Any
+
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -31,7 +33,7 @@ def test_records_begin_with_the_columns_of_sparks_kafka_source():
 
 @pytest.mark.parametrize("table", sorted(TABLES))
 def test_arrow_types_are_those_spark_derives_from_the_schema_it_was_given(table):
-    given = _parse_datatype_json_string(schema.spark_schema(table).json())
+    given: Any = _parse_datatype_json_string(schema.spark_schema(table).json())
     assert to_arrow_schema(given, timezone="UTC").equals(schema.arrow_schema(table))
 
 

@@ -1,12 +1,12 @@
 """One file of settings for every way to start; what is missing is said in one line."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from pipelines import session as sessions
 from pipelines.session import SparkUnavailableError, parse_settings, session, settings, unavailable
 
 ROOT = Path(__file__).parents[2]
@@ -48,7 +48,7 @@ def test_without_java_one_line_says_so(monkeypatch, tmp_path):
 
 
 def test_without_pyspark_one_line_says_so(monkeypatch):
-    monkeypatch.setattr(sessions.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SparkUnavailableError, match="pyspark is not installed"):
         session()
 

@@ -4,6 +4,7 @@ import shutil
 import struct
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_an_index_that_cannot_be_believed_changes_nothing(name, damage, tmp_path
     assert sorted(found) == received(name)
 
 
-ENCODERS = {
+ENCODERS: dict[str, dict[str, Any] | None] = {
     "magic 2": None,
     "magic 2 zstd": {"codec": Codec.ZSTD},
     "magic 1 wrappers": {"codec": Codec.GZIP, "magic": 1},
@@ -105,9 +106,7 @@ def written(tmp_path, kind, **how):
     options = ENCODERS[kind]
     if options is None:
         return write_segment(tmp_path / "t-0", 0, **how)
-    encode = encode_legacy_batch if "magic" in options else None
-    if encode is None:
-        from kafka_format.batch import encode_batch as encode
+    encode: Any = encode_legacy_batch if "magic" in options else encode_batch
     return write_segment(tmp_path / "t-0", 0, encode=partial(encode, **options), **how)
 
 
@@ -248,7 +247,7 @@ def test_a_time_is_the_first_offset_of_that_time_as_in_sparks_kafka_source(three
 @pytest.mark.parametrize("form", ["one", "two"])
 def test_a_time_is_looked_for_from_the_log_start_on_as_kafka_does(oracle, tmp_path, form):
     """The record at offset 0 is of a late time, and nobody can read it any more."""
-    steps = [
+    steps: list[dict[str, Any]] = [
         {
             "do": "append",
             "batch": {"records": [{"timestamp": time, "key": b"k", "value": b"v"}]},

@@ -117,7 +117,7 @@ class Cluster:
         # editable install of this project stays out of sight.
         (packages / "dependencies.pth").write_text(f"{SPARK_HOME.parent}\n")
         built = self.folder / "dist"
-        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", built]
+        command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
         subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
         (wheel,) = built.glob("*.whl")
         shutil.copy(wheel, self.py_files)

@@ -48,8 +48,8 @@ class KilledFiles(CrashingFiles):
 def main(log_dir: str, into: str, *options: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         compact.main([log_dir, *options])  # all is loaded and compiled before the first fork
-    pipelines.compaction.WatchedDiskFiles = KilledFiles
-    pipelines.partition_tasks.DiskFiles = KilledFiles
+    vars(pipelines.compaction)["WatchedDiskFiles"] = KilledFiles
+    vars(pipelines.partition_tasks)["DiskFiles"] = KilledFiles
     for number in range(1, _MOST):
         copy = Path(into) / str(number)
         shutil.copytree(log_dir, copy)

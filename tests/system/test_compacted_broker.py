@@ -115,7 +115,8 @@ def rounds(out):
 def produce(bootstrap, *, count=40, start=0):
     """Keys again and again, some deleted, one transaction aborted; a dozen records a segment."""
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     config = {
         "cleanup.policy": "compact",

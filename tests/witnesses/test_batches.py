@@ -16,7 +16,7 @@ from kafka.record.memory_records import MemoryRecords
 from kio.records import readers as kio_readers
 from kio.records import schema as kio_schema
 from kio.records import writers as kio_writers
-from kio.static.primitive import TZAwareMicros
+from kio.static.primitive import TZAwareMicros, i8, i16, i32, i64
 
 from kafka_format.batch import decode_batch, encode_batch
 from kafka_format.compression import Codec
@@ -158,22 +158,22 @@ def test_kio_reads_our_batches() -> None:
 def test_we_read_the_batches_of_kio() -> None:
     when = TZAwareMicros.parse(dt.datetime.fromtimestamp(NOW // 1000, dt.UTC))
     new = kio_schema.NewRecordBatch(
-        producer_id=3,
-        producer_epoch=1,
-        partition_leader_epoch=4,
-        base_sequence=0,
-        attributes=0,
+        producer_id=i64(3),
+        producer_epoch=i16(1),
+        partition_leader_epoch=i32(4),
+        base_sequence=i32(0),
+        attributes=i16(0),
         records=(
             kio_schema.Record(
-                attributes=0,
+                attributes=i8(0),
                 timestamp=when,
-                offset=0,
+                offset=i64(0),
                 key=b"k",
                 value=None,
                 headers=(kio_schema.RecordHeader(key=b"h", value=None),),
             ),
             kio_schema.Record(
-                attributes=0, timestamp=when, offset=1, key=None, value=b"", headers=()
+                attributes=i8(0), timestamp=when, offset=i64(1), key=None, value=b"", headers=()
             ),
         ),
     )

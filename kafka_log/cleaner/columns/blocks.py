@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kafka_format.attributes import CONTROL
 from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.columnar import headers
 from kafka_format.errors import FormatError
@@ -29,12 +30,10 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
 
-_CONTROL = 0x20
-
 
 def are_special(batches: BatchColumns) -> npt.NDArray[np.bool_]:
     """Control batches, and those of magic 0 and 1."""
-    special: npt.NDArray[np.bool_] = batches.is_legacy | (batches.attributes & _CONTROL != 0)
+    special: npt.NDArray[np.bool_] = batches.is_legacy | (batches.attributes & CONTROL != 0)
     return special
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kafka_format.attributes import CONTROL, TRANSACTIONAL
 from kafka_format.errors import FormatError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
-
-_TRANSACTIONAL = 0x10
 
 
 def map_piece(
@@ -71,10 +70,10 @@ def _follow(
     batches = piece.records.batches
     last_offset = np.maximum.accumulate(batches.last_offset)
     is_data = ~batches.is_legacy
-    is_special = is_data & (batches.attributes & (_TRANSACTIONAL | 0x20) != 0)
+    is_special = is_data & (batches.attributes & (TRANSACTIONAL | CONTROL) != 0)
     for i in np.flatnonzero(is_special).tolist():
         transactions.consume_up_to(int(last_offset[i]))
-        if int(batches.attributes[i]) & 0x20:
+        if int(batches.attributes[i]) & CONTROL:
             is_left_out[i] = _BROKEN
             transactions.on_control_batch_read(piece.batch(i))  # type: ignore[arg-type]
             is_left_out[i], read[i] = 1, 1

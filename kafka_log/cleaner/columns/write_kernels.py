@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafka_format.attributes import DELETE_HORIZON, TRANSACTIONAL
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar import native, native_codecs, rewrite
 from kafka_format.columnar.compilation import Kernels
@@ -92,9 +93,7 @@ WRITTEN_MAX_TIMESTAMP = 2
 WRITTEN_IS_VALID = 3
 WRITTEN_FIELDS = 4
 
-_TRANSACTIONAL = 0x10
-_DELETE_HORIZON = 0x40
-_KEPT_ATTRIBUTES = 0x1F  # codec, timestamp type, transactional
+_KEPT_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
 _PER_RECORD = 24  # that a record may grow by: its length and its distance in time
 _NOT_FOR_US = -1
 _INT32_MAX = 2**31 - 1
@@ -327,7 +326,7 @@ def put_header(  # many parameters: kernels take arrays
 def is_writable(table: Any, batch: int) -> bool:
     """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
     if table[PRODUCER_ID, batch] == -1:
-        return (table[ATTRIBUTES, batch] & _TRANSACTIONAL) == 0  # type: ignore[no-any-return]
+        return (table[ATTRIBUTES, batch] & TRANSACTIONAL) == 0  # type: ignore[no-any-return]
     return table[PRODUCER_EPOCH, batch] != -1 and table[BASE_SEQUENCE, batch] >= 0  # type: ignore[no-any-return]
 
 
@@ -408,7 +407,7 @@ def rebuild(
     """A batch of its kept rows; where it ends (or -1), its largest offset and timestamp."""
     attributes = source.table[ATTRIBUTES, batch]
     horizon = decisions.new_horizon if has_new_horizon else source.table[BASE_TIMESTAMP, batch]
-    has_horizon = (has_new_horizon or (attributes & _DELETE_HORIZON) != 0) and horizon >= 0
+    has_horizon = (has_new_horizon or (attributes & DELETE_HORIZON) != 0) and horizon >= 0
     largest, base_timestamp, latest = reach_of(source, batch, decisions.reasons)
     if has_horizon:
         base_timestamp = horizon
@@ -417,7 +416,7 @@ def rebuild(
     body = to + RECORD_BATCH_OVERHEAD
     end = put_body(source, batch, decisions.reasons, base_timestamp, sink, body)
     if end >= 0:
-        attributes = (attributes & _KEPT_ATTRIBUTES) | (_DELETE_HORIZON if has_horizon else 0)
+        attributes = (attributes & _KEPT_ATTRIBUTES) | (DELETE_HORIZON if has_horizon else 0)
         at = source.table[POSITION, batch] - source.base
         put_header(source.data, at, end, attributes, base_timestamp, latest, kept, sink.out, to)
     return end, largest, latest
@@ -466,7 +465,7 @@ def write_kept(
 ) -> tuple[int, int]:
     """A batch of which records stay; where it wrote to, and why it did not."""
     attributes = source.table[ATTRIBUTES, batch]
-    has_horizon = (attributes & _DELETE_HORIZON) != 0
+    has_horizon = (attributes & DELETE_HORIZON) != 0
     gets_horizon = needs_horizon(has_horizon, decisions.counts[batch, NULL_VALUES_KEPT])
     last_offset = wrap(source.table[BASE_OFFSET, batch] + source.table[LAST_OFFSET_DELTA, batch])
     if kept == source.edges[batch + 1] - source.edges[batch] and not gets_horizon:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from kafka_format.attributes import CONTROL, DELETE_HORIZON
 from kafka_format.batch import RecordBatch
 from kafka_log.cleaner.reasons import IS_KEPT, Reason
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     Uint8s = npt.NDArray[np.uint8]
 
 NONE = -1
-_HORIZON, _CONTROL = 0x40, 0x20
 
 
 class Unreached(NamedTuple):
@@ -170,7 +170,7 @@ def record_rows(
     """
     batches, batch = records.batches, records.batch
     shift = first_position - int(batches.position[0]) if len(batches) else 0
-    is_control = (batches.attributes & _CONTROL != 0) & ~batches.is_legacy
+    is_control = (batches.attributes & CONTROL != 0) & ~batches.is_legacy
     none = np.full(len(reasons), NONE, np.int64)
     return ReasonRows(
         *place,
@@ -219,5 +219,5 @@ def batch_rows(
 
 def stored_horizons(batches: BatchColumns) -> Int64s:
     """Return the delete horizon of each batch; -1 if it has none."""
-    has_horizon = (batches.attributes & _HORIZON != 0) & ~batches.is_legacy
+    has_horizon = (batches.attributes & DELETE_HORIZON != 0) & ~batches.is_legacy
     return np.where(has_horizon, batches.base_timestamp, NONE)

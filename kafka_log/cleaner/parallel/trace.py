@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from kafka_format.attributes import CONTROL, TRANSACTIONAL
 from kafka_format.batch import HEADER_SIZE, BatchHeader, RecordBatch
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     Int64s = npt.NDArray[np.int64]
 
-TRANSACTIONAL, CONTROL = 0x10, 0x20
 NOTHING = -1
 
 

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Self
@@ -47,7 +48,7 @@ class Broker:
         self,
         version: str,
         home: Path,
-        properties: dict[str, object],
+        properties: Mapping[str, object],
         *,
         standalone: bool = False,
         log_dirs: tuple[str, ...] = ("data",),
@@ -67,7 +68,7 @@ class Broker:
             if standalone
             else {"controller.quorum.voters": f"{NODE_ID}@127.0.0.1:{controller_port}"}
         )
-        self.chosen = COMMON | properties | {"log.dirs": ",".join(log_dirs)}
+        self.chosen = COMMON | dict(properties) | {"log.dirs": ",".join(log_dirs)}
         if version.startswith("4."):
             self.chosen = {
                 "share.coordinator.state.topic.num.partitions": 1,
@@ -131,7 +132,7 @@ class ZooKeeperBroker(Broker):
     """A broker from before KRaft, with a ZooKeeper of its own beside it."""
 
     def __init__(
-        self, version: str, home: Path, properties: dict[str, object], *, class_path: str
+        self, version: str, home: Path, properties: Mapping[str, object], *, class_path: str
     ) -> None:
         super().__init__(version, home, properties)
         self.class_path = class_path
@@ -179,7 +180,7 @@ def java_command(class_path: str, main: str) -> list[str]:
     return [jars.java_program("java"), "-Xmx384m", "-XX:+UseSerialGC", "-cp", class_path, main]
 
 
-def wait_for(condition, seconds: float, what: str) -> None:
+def wait_for(condition: Callable[[], object], seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

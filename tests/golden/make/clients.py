@@ -62,7 +62,8 @@ def librdkafka_join(
     """A member that has read so many records and committed them with metadata; still open."""
     from confluent_kafka import Consumer, TopicPartition
 
-    settings = {"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
+    settings: dict[str, object] = {"bootstrap.servers": bootstrap, "group.id": group}
+    settings |= {"auto.offset.reset": "earliest"}
     settings |= {"enable.auto.commit": False, "log_level": 0}
     consumer = Consumer(settings | {key.replace("_", "."): value for key, value in config.items()})
     consumer.subscribe([topic])

@@ -2,7 +2,10 @@
 
 import os
 import uuid
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from jobs import compact
 from kafka_format.batch import encode_batch
@@ -14,6 +17,7 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.log import PartitionLog
 from tests.jobs.verbs import rows_of_verb, run_verb
 
+Row = dict[str, Any]
 NOW = 1_794_820_000_000
 BEGIN = 1_700_000_000_000
 COMPACT = "--set=cleanup.policy=compact"
@@ -29,16 +33,24 @@ run = partial(run_verb, compact.main)
 rows = partial(rows_of_verb, compact.main)
 
 
-def of_kind(found, kind):
+def of_kind(found: list[Row], kind: str) -> list[Row]:
     return [row for row in found if row["kind"] == kind]
 
 
-def one(found, kind="partition"):
+def one(found: list[Row], kind: str = "partition") -> Row:
     (row,) = of_kind(found, kind)
     return row
 
 
-def write_log(directory, batches, *, roll_each=2, keys=None, value_size=0, epochs=None):
+def write_log(
+    directory: Path,
+    batches: int,
+    *,
+    roll_each: int = 2,
+    keys: Sequence[bytes | None] | None = None,
+    value_size: int = 0,
+    epochs: Sequence[int] | None = None,
+) -> Path:
     """A log dir with one partition `orders-0`: batches of one record, a second apart."""
     partition = directory / "orders-0"
     partition.mkdir(parents=True)
@@ -67,7 +79,7 @@ def write_log(directory, batches, *, roll_each=2, keys=None, value_size=0, epoch
     return directory
 
 
-def values(directory):
+def values(directory: Path) -> list[tuple[int, bytes | None]]:
     """Offsets and values of all records, in order."""
     return [
         (record.offset, None if record.value is None else bytes(record.value))
@@ -77,12 +89,12 @@ def values(directory):
     ]
 
 
-def damage(path, position):
+def damage(path: Path, position: int) -> None:
     """A bit of a value, where nothing but the checksum can know."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
 
 
-def batch_positions(path):
+def batch_positions(path: Path) -> list[int]:
     return [batch.position for batch in LogFile(path.read_bytes()).batches()]

@@ -1,19 +1,32 @@
 """Logs that Kafka's own Cleaner and our verb clean by the same settings, to be compared."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from jobs.options import CLEAN
 from tests import golden
 from tests.jobs.compact.compacting import BEGIN, NOW, rows
 from tests.kafka_log.cleaner.cleaning import draw_plan, set_modified, set_times
 from tests.kafka_log.driver import files_of
+from tests.oracle.client import Oracle
 
 
 class Source:
     """A log dir with one partition, and how Kafka's Cleaner and ours are to clean it."""
 
-    def __init__(self, oracle, folder, which, *, cleaned_by=None, words=()):
+    def __init__(
+        self,
+        oracle: Oracle,
+        folder: Path,
+        which: int | tuple[str, str],
+        *,
+        cleaned_by: Oracle | None = None,
+        words: Sequence[object] = (),
+    ) -> None:
         """`cleaned_by` another release's oracle, whose rules `words` ask our verb for."""
         self.oracle, self.folder, self.words = cleaned_by or oracle, folder, words
         self.was_clean = True
@@ -43,11 +56,13 @@ class Source:
         text = f"0\n1\n{topic} 0 {end}\n"
         (self.log_dir / "recovery-point-offset-checkpoint").write_text(text)
 
-    def by_kafka(self, passes, *, retains=False):
+    def by_kafka(
+        self, passes: int, *, retains: bool = False
+    ) -> tuple["Left", list[dict[str, Any]]]:
         """Its files and answers after so many passes, all from offset 0; then retention."""
         target = self.folder / f"kafka-{passes}" / self.partition.name
         target.parent.mkdir()
-        wanted = [{"time": self.now, "checkpoint": 0}] * passes
+        wanted: list[dict[str, Any]] = [{"time": self.now, "checkpoint": 0}] * passes
         if retains:  # steps come before a pass, and that one is not wanted
             last = {"time": self.now, "steps": [{"do": "delete_old_segments"}]}
             wanted.append(last | {"only_if_eligible": True})
@@ -69,10 +84,17 @@ class Source:
         )
         return Left(target), answer["passes"]
 
-    def by_ours(self, capsys, passes, *more, log_dir=None, expect=CLEAN):
+    def by_ours(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        passes: int | str,
+        *more: object,
+        log_dir: Path | None = None,
+        expect: int = CLEAN,
+    ) -> list[dict[str, Any]]:
         settings = dict(self.settings)
         settings["internal.segment.bytes"] = settings.pop("segment.bytes")
-        given = [f"--set={name}={value}" for name, value in settings.items()]
+        given: list[object] = [f"--set={name}={value}" for name, value in settings.items()]
         given += ["--now", self.now, "--dedupe-buffer-size", 1 << 20, "--first-dirty", 0]
         given += self.words
         given += ["--passes", passes, *more]
@@ -82,12 +104,12 @@ class Source:
 class Left:
     """Every file but those that wait to be unlinked, and the times that a cleaner sets."""
 
-    def __init__(self, partition):
+    def __init__(self, partition: Path) -> None:
         found = files_of(partition)
         self.files = {name: told for name, told in found.items() if ".deleted" not in name}
         self.times = set_times(partition)
 
-    def ensure_in(self, partition):
+    def ensure_in(self, partition: Path) -> None:
         """What Kafka wrote to since has the time of this machine, and in a copy the pinned one."""
         ours = Left(partition)
         assert ours.files == self.files

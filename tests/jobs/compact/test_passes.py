@@ -8,7 +8,13 @@ from tests.jobs.compact.sources import Source
 from tests.jobs.trees import tree
 from tests.pipelines.test_parallel_compaction import untimed
 
-SOURCES = [3, 5, 6, 27, 53]  # seeds: tombstones and markers that go late, of magic 2, 0, 1, 2
+SOURCES: list[int | tuple[str, str]] = [
+    3,
+    5,
+    6,
+    27,
+    53,
+]  # seeds: tombstones and markers that go late, of magic 2, 0, 1, 2
 SOURCES += [("clean-3.9.1", "transactions-0"), ("cleaner-4.3.1", "compacted.tombstones-0")]
 MOST = 8
 

@@ -1,14 +1,13 @@
 """What `compact` tells beside its rows: the cleaner's own figures, and what one should know."""
 
 import re
-import subprocess
-import sys
 
 import pytest
 
 from jobs import compact
 from jobs.options import CLEAN, COULD_NOT_RUN, USAGE
 from tests.jobs.compact.compacting import BEGIN, COMPACT, NOW, one, rows, run, write_log
+from tests.jobs.running import broker_on
 from tests.jobs.trees import tree
 
 # ------------------------------------------------------------------------------------- figures
@@ -24,10 +23,15 @@ KAFKAS = (  # LogCleaner$CleanerThread.recordStats of 4.3.1, and our line for ea
 )
 
 
-def summary(rounds, partitions=({"compaction_delay_ms": 0, "is_due": True},)):
-    done = compact.rewriting.Done()
-    lines = compact._summary(rounds, partitions, done).splitlines()
-    return {line[:16].strip(): line[16:] for line in lines[1:]}
+PUNCTUAL = {"compaction_delay_ms": 0, "is_due": True}
+
+
+def summary(rounds, *, partitions=(PUNCTUAL,), end=""):
+    """Return the heading, which names the scope, and the text of each labelled line."""
+    heading, *lines = compact._summary(rounds, partitions, end).splitlines()
+    labelled = {line[:16].strip(): line[16:] for line in lines}
+    assert len(labelled) == len(lines)
+    return heading, labelled
 
 
 def a_round(**given):
@@ -38,7 +42,7 @@ def a_round(**given):
 
 def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
     """Two MB in four seconds, of which one for the map; 12 of 40 records in batches that went."""
-    told = summary(
+    heading, told = summary(
         [
             a_round(
                 bytes_read=2 * 1024 * 1024,
@@ -55,8 +59,10 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
                 removed_aborted=12,
                 invalid_messages_read=1,
             )
-        ]
+        ],
+        end=", by the rules of Kafka 3.9.1; written to /copy",
     )
+    assert heading == "1 partition, 1 round, by the rules of Kafka 3.9.1; written to /copy"
     assert told == {
         "log processed": "2.0 MiB in 4.0 s (0.5 MB/s)",
         "indexed": "1.0 MiB in 1.0 s (1.0 MB/s, 25.0 % of the time)",
@@ -75,7 +81,7 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
 
 def test_what_retention_deletes_is_not_in_the_end_size():
     deleted = {"rule": "retention.ms", "segments": 3, "size_in_bytes": 900, "records": 21}
-    told = summary(
+    _, told = summary(
         [
             a_round(
                 bytes_read=2048,
@@ -92,6 +98,21 @@ def test_what_retention_deletes_is_not_in_the_end_size():
     assert told["end size"] == "0 B (0 messages)"
     assert told["reduction"] == "100.0 % of the size, 100.0 % of the messages"
     assert told["removed"] == "19 superseded, 21 by retention.ms"
+
+
+def test_the_heading_counts_partitions_and_rounds():
+    heading, told = summary(
+        [a_round(bytes_read=1), a_round(bytes_read=2)], partitions=[PUNCTUAL] * 3
+    )
+    assert heading == "3 partitions, 2 rounds"
+    assert told["log processed"] == "3 B in 0.0 s"
+
+
+def test_the_heading_says_where_the_copy_was_written(capsys, log_dir, tmp_path):
+    words = [log_dir, COMPACT, "--now", NOW]
+    copied = run(capsys, *words, "--output", tmp_path / "out")[2]
+    assert f"1 partition, 1 round; written to {tmp_path / 'out'}\n" in copied
+    assert "1 partition, 1 round\n" in run(capsys, *words)[2]
 
 
 @pytest.mark.parametrize(
@@ -149,26 +170,11 @@ def test_both_are_told_in_one_line_and_none_where_they_count(capsys, log_dir, tm
 
 # ------------------------------------------------------------------------------ a running broker
 
-HOLDS = """\
-import fcntl, sys
-with open(sys.argv[1], "a+b") as lock:
-    fcntl.lockf(lock, fcntl.LOCK_EX)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
 
 @pytest.fixture
 def live(log_dir):
-    """Another process holds the lock, as a broker does."""
-    lock = log_dir / ".lock"
-    lock.touch()
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDS, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as broker:
-        broker.stdout.readline()
+    with broker_on(log_dir):
         yield log_dir
-        broker.stdin.close()
 
 
 @pytest.mark.parametrize("words", [(), ("--output", "OUT"), ("--explain", "OUT")])

@@ -4,9 +4,10 @@ The row decoder is itself held against Apache Kafka; here it is the simple model
 """
 
 import io
+from typing import Any
 
-from kafka_format.columnar.headers import BatchScan, HeaderWalk
-from kafka_format.columnar.records import PIECE_ROWS, RecordScan
+from kafka_format.columnar.headers import BatchColumns, BatchScan, HeaderWalk
+from kafka_format.columnar.records import PIECE_ROWS, RecordColumns, RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
@@ -16,10 +17,18 @@ PATH = "orders-0/00000000000000000000.log"
 LIMIT = 1 << 20
 
 
-def assert_agreement(segment, *, compiled, chunk_bytes=4096, arena_bytes=1 << 17, verify=True):
+def assert_agreement(
+    segment: bytes,
+    *,
+    compiled: bool,
+    chunk_bytes: int = 4096,
+    arena_bytes: int = 1 << 17,
+    verify: bool = True,
+) -> None:
     """Same batches, records, damage and end, from memory and from a file, whatever the chunks."""
     expected, end = by_rows(segment, verify=verify)
-    options = {"path": PATH, "compiled": compiled}
+    options: dict[str, Any] = {"path": PATH, "compiled": compiled}
+    source: Any
     for source, piece_rows in ((segment, PIECE_ROWS), (io.BytesIO(segment), 2)):
         scan = RecordScan(
             source,
@@ -36,8 +45,8 @@ def assert_agreement(segment, *, compiled, chunk_bytes=4096, arena_bytes=1 << 17
     walk = HeaderWalk(io.BytesIO(segment), **options)
     assert [header for columns in walk for header in told_headers(columns)] == headers
     assert told_end(walk.end) == end
-    scan = BatchScan(io.BytesIO(segment), **options, chunk_bytes=chunk_bytes)
-    assert [header for columns in scan for header in told_headers(columns)] == headers
+    scanned = BatchScan(io.BytesIO(segment), **options, chunk_bytes=chunk_bytes)
+    assert [header for columns in scanned for header in told_headers(columns)] == headers
     for columns in BatchScan(segment, **options):
         assert (
             columns.is_valid.tolist()
@@ -45,21 +54,21 @@ def assert_agreement(segment, *, compiled, chunk_bytes=4096, arena_bytes=1 << 17
         )
 
 
-def by_rows(segment, *, verify=True):
+def by_rows(segment: bytes, *, verify: bool = True) -> tuple[list[tuple[Any, Any]], Any]:
     log = LogFile(segment, path=PATH)
     batches = []
     for batch in log.batches():
         try:
             if verify:
                 batch.ensure_valid()
-            content = batch.records(limit=LIMIT)
+            content: list[Record] | str = batch.records(limit=LIMIT)
         except FormatError as error:
             content = str(error)
         batches.append((header_of(batch), content))
     return batches, told_end(log.end)
 
 
-def header_of(batch):
+def header_of(batch: Any) -> tuple[int, ...]:
     header = batch.header
     if isinstance(batch, LegacyBatch):
         place = (batch.position, header.offset, header.size_in_bytes, -1, header.magic)
@@ -84,7 +93,7 @@ def header_of(batch):
     )
 
 
-def told_headers(batches):
+def told_headers(batches: BatchColumns) -> list[tuple[int, ...]]:
     return list(
         zip(
             batches.position.tolist(),
@@ -106,9 +115,9 @@ def told_headers(batches):
     )
 
 
-def told_all(scan, piece_rows):
+def told_all(scan: RecordScan, piece_rows: int) -> list[tuple[Any, Any]]:
     """(header, records or damage) of each batch of a scan, put together from its pieces."""
-    found = []
+    found: list[tuple[Any, Any]] = []
     for columns in scan:
         assert len(columns) <= piece_rows
         batches = told(columns)
@@ -121,9 +130,9 @@ def told_all(scan, piece_rows):
     return found
 
 
-def told(columns):
+def told(columns: RecordColumns) -> list[tuple[Any, Any]]:
     """(header, records or damage) of each batch of a piece."""
-    content = [[] for _ in range(len(columns.batches))]
+    content: list[Any] = [[] for _ in range(len(columns.batches))]
     headers = _headers_by_record(columns)
     for row in range(len(columns)):
         content[columns.batch[row]].append(
@@ -143,8 +152,8 @@ def told(columns):
     return list(zip(told_headers(columns.batches), content, strict=True))
 
 
-def _headers_by_record(columns):
-    headers = [[] for _ in range(len(columns))]
+def _headers_by_record(columns: RecordColumns) -> list[list[Header]]:
+    headers: list[list[Header]] = [[] for _ in range(len(columns))]
     data = columns.data.tobytes()
     found = columns.headers()
     for record, key_at, key_size, value_at, value_size in zip(
@@ -156,5 +165,5 @@ def _headers_by_record(columns):
     return headers
 
 
-def told_end(end):
+def told_end(end: Any) -> Any:
     return end.position, end.reason, str(end.error)

@@ -2,6 +2,7 @@
 
 import io
 import random
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -48,14 +49,14 @@ def segment_of(seed, *, batches=12):
         legacy = rng.random() < 0.4
         records = [_record(rng, i, legacy=legacy) for i in range(count)]
         kind = rng.choice([TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME])
-        times = {"timestamp_type": kind, "log_append_time": 99}
+        times: dict[str, Any] = {"timestamp_type": kind, "log_append_time": 99}
         if legacy:
             codec = rng.choice(LEGACY_CODECS)
             out += encode_legacy_batch(
                 records, magic=rng.choice([0, 1]), base_offset=offset, codec=codec, **times
             )
         else:
-            producer = {"producer_id": 5, "producer_epoch": 1}
+            producer: dict[str, Any] = {"producer_id": 5, "producer_epoch": 1}
             sequence = rng.choice([0, 2**31 - 3])
             codec = rng.choice(list(Codec))
             out += encode_batch(
@@ -164,7 +165,7 @@ OLD = {
     "transactional_producers": 0,
     "open_transactions": 0,
 }
-PLANS = {
+PLANS: dict[str, dict[str, Any]] = {
     "everything": {},
     "append time": {"timestamp_type": "LogAppendTime"},
     "gaps": {"gaps": True},

@@ -6,6 +6,7 @@ import os
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -175,7 +176,12 @@ def test_a_part_of_a_file_is_what_the_row_reader_finds_there(log, scans):
         rows = LogFile(segment, path=PATH, start=start, end=end)
         expected = [batch.position for batch in rows.batches()]
         with log.open("rb") as file:  # buffered, for once
-            options = {"start": start, "end": end, "chunk_bytes": CHUNK, "threads": 2}
+            options: dict[str, Any] = {
+                "start": start,
+                "end": end,
+                "chunk_bytes": CHUNK,
+                "threads": 2,
+            }
             scan = RecordScan(file, path=PATH, **options)
             found = [p for columns in scan for p in columns.batches.position.tolist()]
         assert found == expected
@@ -203,7 +209,7 @@ def test_who_stops_early_leaves_no_thread(log):
     for pieces in (0, 1, 2, 5):
         with log.open("rb", buffering=0) as file:
             scan = RecordScan(file, chunk_bytes=CHUNK, threads=2)
-            columns = iter(scan)
+            columns: Any = iter(scan)
             for _ in range(pieces):
                 next(columns)
             columns.close()
@@ -237,7 +243,7 @@ def test_what_cannot_be_read_is_raised_behind_what_could(log, failing, monkeypat
             raise OSError(errno.EIO, "bad sector")
         return read(descriptor, buffers, position)
 
-    monkeypatch.setattr(ahead.os, "preadv", preadv)
+    monkeypatch.setattr(os, "preadv", preadv)
     found = 0
     with log.open("rb", buffering=0) as file:
         scan = RecordScan(file, chunk_bytes=CHUNK, threads=2)
@@ -300,7 +306,7 @@ def test_a_batch_that_is_cut_while_it_is_read_is_not_given(log, monkeypatch):
             os.truncate(log, 9000)
         return read(descriptor, [buffers[0][:1000]], position)  # and little at a time
 
-    monkeypatch.setattr(ahead.os, "preadv", preadv)
+    monkeypatch.setattr(os, "preadv", preadv)
     with log.open("rb", buffering=0) as file:
         scan = RecordScan(file, chunk_bytes=CHUNK, threads=2)
         found = [p for columns in scan for p in columns.batches.position.tolist()]
@@ -327,7 +333,7 @@ def test_one_thread_reads_what_has_no_pages_to_be_read_from(log, scans):
     segment = segment_of(1, batches=300)
     log.write_bytes(segment)
     expected = sum(1 for _ in LogFile(segment).batches())
-    options = {"chunk_bytes": CHUNK, "threads": 2}
+    options: dict[str, Any] = {"chunk_bytes": CHUNK, "threads": 2}
     with Other(log) as file, log.open("rb") as small, log.open("rb") as plain:
         for scan in (
             RecordScan(segment, **options),

@@ -1,7 +1,9 @@
 """What the columns say, against literals; and what happens where nothing can be linked."""
 
+import importlib.util
 import io
 import zlib
+from typing import Any
 
 import crc32c
 import numpy as np
@@ -89,7 +91,10 @@ def test_legacy_messages_have_offsets_times_and_places(compiled):
 @pytest.mark.parametrize("compiled", MODES)
 def test_the_timestamps_that_are_stored_are_there_beside_those_that_count(compiled):
     records = [SimpleRecord(1000, b"k", b"v"), SimpleRecord(990, b"k", None)]
-    append = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": 99}
+    append: dict[str, Any] = {
+        "timestamp_type": TimestampType.LOG_APPEND_TIME,
+        "log_append_time": 99,
+    }
     mixed = encode_batch(records, base_offset=5) + encode_batch(records, base_offset=7, **append)
     (columns,) = RecordScan(mixed, compiled=compiled)
     assert columns.timestamp.tolist() == [1000, 990, 99, 99]
@@ -196,10 +201,11 @@ def test_a_file_that_shrinks_meanwhile_ends_where_it_ends(tmp_path):
 
 def test_checksums_linked_from_c_are_those_of_the_libraries():
     compiled = native.compiled_functions()
-    data = np.frombuffer(bytes(range(256)) * 5, np.uint8)
-    assert compiled["crc32c_range"](data, 3, 1000) == crc32c.crc32c(data[3:1000])
+    plain = bytes(range(256)) * 5
+    data = np.frombuffer(plain, np.uint8)
+    assert compiled["crc32c_range"](data, 3, 1000) == crc32c.crc32c(plain[3:1000])
     for end in (3, 4, 11, 1000):
-        assert compiled["crc32_range"](data, 3, end) == zlib.crc32(data[3:end])
+        assert compiled["crc32_range"](data, 3, end) == zlib.crc32(plain[3:end])
 
 
 @pytest.mark.parametrize("missing", ["symbol", "module", "answer"])
@@ -208,7 +214,7 @@ def test_where_nothing_can_be_linked_the_same_kernels_run_as_python(monkeypatch,
         monkeypatch.setattr(native, "_CRC_SYMBOLS", ("no_such_symbol",))
         monkeypatch.setattr(native, "_LZ4_SYMBOL", "no_such_symbol")
     elif missing == "module":
-        monkeypatch.setattr(native.importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     else:
         monkeypatch.setattr(native, "_CRC_CHECK", (b"123456789", 0))
         monkeypatch.setattr(native, "_LZ4_CHECK", (b"\x10a", b"b"))

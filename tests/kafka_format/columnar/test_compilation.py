@@ -1,5 +1,6 @@
 """Compiled twins: kept for the next process, which loads them without a compiler's preparations."""
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -101,7 +102,7 @@ SLOW = "logs are read about 10 times slower (600 MB in 55 s instead of 5 s)\n"
 
 @pytest.mark.usefixtures("fresh")
 def test_without_numba_one_line_says_what_that_costs_if_there_is_much_to_read(monkeypatch, capsys):
-    monkeypatch.setattr(compilation.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     compilation.warn_if_slow(64 * 1024 * 1024 - 1)
     assert capsys.readouterr().err == ""
     compilation.warn_if_slow(64 * 1024 * 1024)

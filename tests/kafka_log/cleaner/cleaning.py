@@ -10,8 +10,8 @@ of `.log`, `.index` and `.timeindex` files.
 import os
 import random
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,9 +32,11 @@ from kafka_log.log import PartitionLog
 from tests.kafka_log import workload
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.driver import Session, brief_state, files_of
+from tests.kafka_log.steps import HighWatermark, Step, UpdateConfig
 from tests.kafka_log.workload import START, draw_workload
 from tests.oracle.client import Oracle
 from tests.oracle.logs import LogPlan
+from tests.show import seen_by
 
 # Kafka makes cleaned segments by the clock of the machine, not of the log, and may roll by its age.
 _NO_ROLL_BY_AGE = {"segment.ms": 2**63 - 1, "max.compaction.lag.ms": 2**63 - 1}
@@ -53,6 +55,9 @@ class Case:
     keys: Keys = Keys.HASHED
     rules: CleanerRules = KAFKA_4_3
     told: dict[str, Any] = field(default_factory=dict)
+    suite: str = "cleaner"
+    seed: int | None = None
+    """By which `python -m tests.show` draws it again; None of a case that was not drawn."""
 
 
 # -------------------------------------------------------------------------------------- cases
@@ -112,6 +117,13 @@ def draw_passes(rng: random.Random, now: int, retention_ms: int) -> list[dict[st
     return passes
 
 
+def _draw_cores(seed: int, passes: Iterable[dict[str, Any]]) -> None:
+    """By dice of its own: Kafka has no such mode, and a seed draws what it always drew."""
+    rng = random.Random(f"cores {seed}")
+    for one in passes:
+        one["cores"] = rng.choice((1, 3))
+
+
 def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None = None) -> Case:
     rng = random.Random(seed)
     plan = plan or draw_plan(seed)
@@ -121,6 +133,7 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
     _set_times(source, rng, now)
     config = draw_config(rng, plan.settings())
     passes = draw_passes(rng, now, config["delete.retention.ms"])
+    _draw_cores(seed, passes)
     # Only once it is open: a log with indexes larger than they may be does not load.
     smaller = config | {"segment.index.bytes": rng.choice((200, 4000, 4000))}
     passes[0]["steps"] = [{"do": "update_config", "config": smaller}]
@@ -141,6 +154,8 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
         | ({"checkpoint": rng.randrange(end + 2)} if rng.random() < 0.2 else {}),
         passes=passes,
         is_exact="snappy" not in plan.codecs,
+        suite="cleaner-snappy" if "snappy" in plan.codecs else "cleaner",
+        seed=seed,
         keys=rng.choice((Keys.HASHED, Keys.HASHED, Keys.EXACT)),
     )
 
@@ -167,16 +182,19 @@ def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case
         config = draw_config(rng, following["config"]) | _NO_ROLL_BY_AGE
         now = following["time"]
         passes = draw_passes(rng, now, config["delete.retention.ms"])
+        _draw_cores(each.seed, passes)
         for one, session in zip(passes[1:], each.sessions[1:], strict=False):
             one["steps"] = [_same_config(step, config) for step in session["steps"]]
-            one["steps"].append({"do": "high_watermark", "may_fail": True})
-            one["time"] = max(one["time"], session["steps"][-1]["time"])
+            one["steps"].append(Step(HighWatermark(), may_fail=True))
+            one["time"] = max(one["time"], session["steps"][-1].time)
         cases.append(
             Case(
                 name=f"life {each.seed}",
                 source=path,
                 arguments=following | closed | {"config": config, "close": "crash", "steps": []},
                 passes=passes,
+                suite="cleaner-life",
+                seed=each.seed,
                 keys=rng.choice((Keys.HASHED, Keys.HASHED, Keys.EXACT)),
             )
         )
@@ -187,8 +205,9 @@ def _any_but_snappy(drawing: workload._Drawing) -> Codec:
     return drawing.random.choice((Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD))
 
 
-def _same_config(step: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(step) | ({"config": config} if step["do"] == "update_config" else {})
+def _same_config(step: Step, config: Mapping[str, Any]) -> Step:
+    is_update = isinstance(step.action, UpdateConfig)
+    return replace(step, action=UpdateConfig(config)) if is_update else step
 
 
 def _set_times(directory: Path, rng: random.Random, now: int) -> None:
@@ -204,7 +223,17 @@ def set_modified(path: Path, modified_ms: int) -> None:
 
 
 def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
-    runs = [
+    runs = kafka_runs(folder, cases)
+    for case, theirs in zip(cases, oracle.call("clean_logs", runs=runs, timeout=600), strict=True):
+        ours = folder / "ours" / case.source.name
+        shutil.copytree(case.source, ours)
+        compare_one(case, ours, folder / "kafka" / case.source.name, theirs)
+
+
+def kafka_runs(folder: Path, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Runs of the oracle's `clean_logs`, on copies in the folder `kafka`."""
+    (folder / "kafka").mkdir(exist_ok=True)
+    return [
         dict(case.arguments)
         | {
             "path": folder / "kafka" / case.source.name,
@@ -213,28 +242,20 @@ def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
         }
         for case in cases
     ]
-    (folder / "kafka").mkdir(exist_ok=True)
-    for case, theirs in zip(cases, oracle.call("clean_logs", runs=runs, timeout=600), strict=True):
-        ours = folder / "ours" / case.source.name
-        shutil.copytree(case.source, ours)
-        compare_one(case, ours, folder / "kafka" / case.source.name, theirs)
 
 
 def compare_one(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
     case.told.update(theirs)
     if "error" in theirs:
         return  # a directory that does not load, which is not the cleaner's business
-    arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
-    session = Session(DiskFiles(directory), arguments)
-    if session.log.log_end_offset >= 0:
-        session.log.update_high_watermark(session.log.log_end_offset)
-    checkpoint = arguments.get("checkpoint")
-    for i, (one, expected) in enumerate(zip(case.passes, theirs["passes"], strict=True)):
-        for step in one.get("steps", ()):
-            session.try_step(step)
-        checkpoint = one.get("checkpoint", checkpoint)
-        found = run_pass(session, one, checkpoint, case.keys, case.rules)
-        checkpoint = found.get("next_dirty_offset", checkpoint)
+    with seen_by(case.suite, case.seed):
+        _compare_loaded(case, directory, kafkas, theirs)
+
+
+def _compare_loaded(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
+    session = open_case(case, directory)
+    both = zip(our_passes(case, session), theirs["passes"], strict=True)
+    for i, (found, expected) in enumerate(both):
         _compare_pass(f"{case.name}, pass {i}", case, found, expected)
     state = brief_state(session.log)
     session.close(case.arguments["close"])
@@ -242,6 +263,27 @@ def compare_one(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, 
     if case.is_exact or state["size_in_bytes"] == expected["size_in_bytes"]:
         assert state == expected, case.name
     _compare_files(case, directory, kafkas)
+
+
+def open_case(case: Case, directory: Path) -> Session:
+    """Our log on a copy of the case's directory, all of it below the high watermark."""
+    arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
+    session = Session(DiskFiles(directory), arguments)
+    if session.log.log_end_offset >= 0:
+        session.log.update_high_watermark(session.log.log_end_offset)
+    return session
+
+
+def our_passes(case: Case, session: Session) -> Iterator[dict[str, Any]]:
+    """What the oracle tells of each pass, by ours."""
+    checkpoint = case.arguments.get("checkpoint")
+    for one in case.passes:
+        for step in one.get("steps", ()):
+            session.try_step(step)
+        checkpoint = one.get("checkpoint", checkpoint)
+        found = run_pass(session, one, checkpoint, case.keys, case.rules)
+        checkpoint = found.get("next_dirty_offset", checkpoint)
+        yield found
 
 
 def run_pass(
@@ -295,7 +337,7 @@ def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys, rules: Cleane
         columnar=one.get("columnar"),
         check_done=_Checks(session, one),
         rules=rules,
-        **({"cores": 3, "block_bytes": 1} if _is_shared(one) else {}),
+        **_sharing(one),
     )
 
 
@@ -315,9 +357,10 @@ class _Checks:
             raise LogCleaningAbortedError("somebody wants the log")
 
 
-def _is_shared(one: Mapping[str, Any]) -> bool:
-    """Every other pass is for three cores, with blocks as small as chunks."""
-    return bool(one["time"] % 2)
+def _sharing(one: Mapping[str, Any]) -> dict[str, Any]:
+    """A pass for several cores has blocks as small as chunks."""
+    cores = one.get("cores", 1)
+    return {"cores": cores, "block_bytes": 1} if cores > 1 else {}
 
 
 def stats_of(stats: CleanerStats) -> dict[str, Any]:
@@ -355,7 +398,7 @@ def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
     for name in sorted(ours):
         if ours[name] == theirs[name] or name.endswith(".timeindex.cleaned"):
             continue  # (a round that fails may leave half an entry there, in Kafka's mapped file)
-        if name.endswith(".cleaned") and any(map(_is_shared, case.passes)):
+        if name.endswith(".cleaned") and any(map(_sharing, case.passes)):
             continue  # what a failed round leaves may differ by a chunk where blocks meet
         where = f"{case.name}: {name}"
         assert not case.is_exact, f"{where} {ours[name]} {theirs[name]}"

@@ -36,6 +36,7 @@ from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session, files_of
 from tests.kafka_log.workload import LONG_MAX, START
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 Operation = Mapping[str, Any]
 Told = dict[str, Any]
@@ -89,7 +90,7 @@ class World:
 
     def told(self, oracle: Oracle, *operations: Operation) -> list[Told]:
         """What Kafka told, which is what ours tells."""
-        return compare(oracle, [(self, operations)])[0]
+        return compare(oracle, [(self, operations)], drawn=False)[0]
 
     def write(self, root: Path) -> None:
         for directory in DIRS:
@@ -103,8 +104,8 @@ class World:
                 else:
                     session.log.append_as_leader(batch(*word.strip("()").split(",")), 0)
             session.close("clean")
-        for path, (position, data) in self._damage.items():
-            with (root / path).open("r+b") as file:
+        for damaged, (position, data) in self._damage.items():
+            with (root / damaged).open("r+b") as file:
                 file.seek(position)
                 file.write(data)
         for directory, text in self._checkpoints.items():
@@ -132,7 +133,10 @@ def text_of(rows: Mapping[str, int]) -> str:
     return "".join(f"{line}\n" for line in ("0", str(len(lines)), *lines))
 
 
-def compare(oracle: Oracle, cases: Sequence[tuple[World, Sequence[Operation]]]) -> list[list[Told]]:
+def compare(
+    oracle: Oracle, cases: Sequence[tuple[World, Sequence[Operation]]], *, drawn: bool = True
+) -> list[list[Told]]:
+    """`drawn`: by seeds from 0 on."""
     with scratch() as folder:
         runs = []
         for number, (world, operations) in enumerate(cases):
@@ -144,7 +148,8 @@ def compare(oracle: Oracle, cases: Sequence[tuple[World, Sequence[Operation]]]) 
         for number, (run, theirs) in enumerate(zip(runs, told, strict=True)):
             root = folder / f"ours-{number}"
             shutil.copytree(run["copy_from"], root)
-            with Managed(root, run) as ours:
+            seed = number if drawn else None
+            with seen_by("manager", seed), Managed(root, run) as ours:
                 for operation, expected in zip(run["operations"], theirs, strict=True):
                     found = ours.after(operation)
                     _compare(f"case {number}, {operation}", found, expected)
@@ -153,13 +158,19 @@ def compare(oracle: Oracle, cases: Sequence[tuple[World, Sequence[Operation]]]) 
         return told
 
 
-def _compare(where: str, found: Told, expected: Told) -> None:
+def tidied(expected: Told, found: Told) -> tuple[Told, Told]:
+    """Both without what is Kafka's own business."""
     for each in DIRS:
         theirs = expected["uncleanable"][each]
         if theirs["bytes"] is None:  # of a partition without a row Kafka's gauge fails
             theirs["bytes"] = found["uncleanable"][each]["bytes"]
         for side in (found, expected):
             side["checkpoints"][each] = _in_order(side["checkpoints"][each])
+    return expected, found
+
+
+def _compare(where: str, found: Told, expected: Told) -> None:
+    expected, found = tidied(expected, found)
     for part in found.keys() | expected.keys():
         ours, theirs = found.get(part), expected.get(part)
         assert ours == theirs, f"{where}: {part} {ours!r}, Kafka: {theirs!r}"

@@ -17,7 +17,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from kafka_format.batch import RecordBatch, encode_batch
 from kafka_format.compression import Codec
@@ -42,7 +42,18 @@ _CONFIG = {
 _WORD = re.compile(
     r"(?P<kind>[TIK]?)(?P<pid>\d*)\((?P<keys>[^)]*)\)|(?P<end>[CA])(?P<of>\d+)(?P<bump>\+?)|\|"
 )
-_EVERY_WAY = ((Keys.HASHED, None), (Keys.HASHED, False), (Keys.EXACT, None))
+
+
+class Way(NamedTuple):
+    """One of the ways in which we clean."""
+
+    keys: Keys = Keys.HASHED
+    columnar: bool | None = None
+    """By columns, by records, or as the size of a batch says."""
+    cores: int = 1
+
+
+_EVERY_WAY = (Way(), Way(columnar=False), Way(keys=Keys.EXACT), Way(cores=3))
 
 
 @dataclass(slots=True)
@@ -108,10 +119,10 @@ class Left:
         return sorted(int(name[:20]) for name in self.files if name.endswith(".log"))
 
     @property
-    def aborted(self) -> list[tuple[int, int, int, int]]:
+    def aborted(self) -> list[tuple[int, ...]]:
         names = ("producer_id", "first_offset", "last_offset", "last_stable_offset")
         found = self.state["aborted_transactions"]
-        return [tuple(each[name] for name in names) for each in found]  # type: ignore[misc]
+        return [tuple(each[name] for name in names) for each in found]
 
     @property
     def sequences(self) -> dict[int, int]:
@@ -245,20 +256,18 @@ class Story:
 
     def told(self, oracle: Oracle, keys: Keys = Keys.HASHED) -> list[Left]:
         """After every pass what Kafka left, which is what we leave in every way that we have."""
-        ways = _EVERY_WAY if keys is Keys.HASHED else ((keys, None),)
+        ways = _EVERY_WAY if keys is Keys.HASHED else (Way(keys),)
         count = len(self.passes)
         with scratch() as folder:
             cases = [
-                self._case(folder, f"passes-{passes}", passes, *ways[0])
+                self._case(folder, f"passes-{passes}", passes, ways[0])
                 for passes in range(1, count + 1)
             ]
-            cases += [self._case(folder, f"way-{i}", count, *ways[i]) for i in range(1, len(ways))]
+            cases += [self._case(folder, f"way-{i}", count, ways[i]) for i in range(1, len(ways))]
             compare(oracle, folder, cases)
             return [_left(folder / "kafka" / each.source.name, each) for each in cases[:count]]
 
-    def _case(
-        self, folder: Path, name: str, passes: int, keys: Keys, columnar: bool | None
-    ) -> Case:
+    def _case(self, folder: Path, name: str, passes: int, way: Way) -> Case:
         source = folder / "source" / name
         source.mkdir(parents=True)
         for file, data in self.files.items():
@@ -270,16 +279,19 @@ class Story:
             name=name,
             source=source,
             arguments=arguments,
-            passes=[dict(each) | {"columnar": columnar} for each in self.passes[:passes]],
+            passes=[
+                dict(each) | {"columnar": way.columnar, "cores": way.cores}
+                for each in self.passes[:passes]
+            ],
             is_exact=self.is_exact,
-            keys=keys,
+            keys=way.keys,
             rules=self.rules,
         )
 
 
 def _left(directory: Path, case: Case) -> Left:
     assert "error" not in case.told, case.told
-    batches = []
+    batches: list[Any] = []
     for path in sorted(directory.glob("*.log")):
         batches += LogFile(path.read_bytes()).batches()
     return Left(

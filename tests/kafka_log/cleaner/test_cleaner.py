@@ -1,6 +1,7 @@
 """What cleaning does to logs whose outcome can be told by hand."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ class Topic:
     def roll(self) -> None:
         self.log.roll()
 
-    def clean(self, checkpoint: int | None = None, **options: int) -> RoundResult:
+    def clean(self, checkpoint: int | None = None, **options: Any) -> RoundResult:
         self.log.update_high_watermark(self.log.log_end_offset)
         return new_cleaner(self.log.config, self.clock, **options).clean(self.log, checkpoint)
 

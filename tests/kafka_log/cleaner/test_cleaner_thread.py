@@ -36,7 +36,7 @@ def topic(tmp_path: Path) -> Topic:
     return Topic(DiskFiles(folder))
 
 
-def compacted(topic: Topic, checkpoint: int | None = None, **options: object) -> Compaction:
+def compacted(topic: Topic, checkpoint: int | None = None, **options: Any) -> Compaction:
     log = topic.log
     log.update_high_watermark(log.log_end_offset)
     settings = options.pop("settings", CleanerSettings())

@@ -4,6 +4,7 @@ Each table is run through the plain functions, which rows call, and through the 
 """
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,7 +120,7 @@ def code(name: str) -> int:
     return Reason[name.upper()].code
 
 
-def executors() -> list[object]:
+def executors() -> list[Any]:
     found = [pytest.param(decision, id="plain")]
     if can_compile():
         found.append(pytest.param(decision.load(), id="compiled"))

@@ -179,7 +179,7 @@ def test_a_rerun_leaves_the_files_that_the_live_cleaner_left(
 
 
 def _headers(directory: Path) -> list[object]:
-    found = []
+    found: list[object] = []
     for path in sorted(directory.glob("*.log")):
         for batch in LogFile(path.read_bytes()).batches():
             assert isinstance(batch, RecordBatch)

@@ -1,6 +1,7 @@
 """A round that is stopped, that never gets on, or from which retention takes a segment."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def _topic(folder: Path) -> Topic:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_an_aborted_round_raises_and_leaves_no_cleaned_files(
-    tmp_path: Path, way: dict[str, object]
+    tmp_path: Path, way: dict[str, Any]
 ) -> None:
     """Wherever it is: the map asks twice a segment, the rewriting once."""
     asked = 9
@@ -114,7 +115,7 @@ class _Renames(DiskFiles):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_files_that_retention_took_from_a_round_are_not_renamed_by_its_end(
-    tmp_path: Path, way: dict[str, object]
+    tmp_path: Path, way: dict[str, Any]
 ) -> None:
     files = _Renames(tmp_path)
     topic = Topic(files)

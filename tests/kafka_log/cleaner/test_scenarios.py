@@ -16,9 +16,9 @@ ONE = 70  # bytes of a batch with one record of a key and a value of one byte ea
 # ------------------------------------------------------------------------------- which offsets
 
 
-def _range(left: Left) -> tuple[int, int, int]:
+def _range(left: Left) -> tuple[int, ...]:
     names = ("first_dirty_offset", "first_uncleanable_dirty_offset", "first_uncleanable_offset")
-    return tuple(left.done[name] for name in names)  # type: ignore[return-value]
+    return tuple(left.done[name] for name in names)
 
 
 def test_without_a_checkpoint_all_but_the_active_segment_is_dirty(oracle: Oracle) -> None:

@@ -19,7 +19,7 @@ from tests.kafka_log.driver import Session, log_config
 from tests.oracle.client import Oracle
 
 YEARS = 10**11
-LAGS = [
+LAGS: list[dict[str, Any]] = [
     {},
     {"min.compaction.lag.ms": 60_000, "max.compaction.lag.ms": 2**63 - 1},
     {"min.cleanable.dirty.ratio": 1.0, "max.compaction.lag.ms": 200_000},

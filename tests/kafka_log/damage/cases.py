@@ -32,6 +32,7 @@ from tests.kafka_log.damage.side_files import (
 )
 from tests.kafka_log.damage.sources import Source
 from tests.oracle.logs import START
+from tests.show import command
 
 
 @dataclass(slots=True, kw_only=True)
@@ -43,6 +44,8 @@ class Case:
     directory: str
     arguments: dict[str, Any]
     damage: list[str] = field(default_factory=list)
+    how_to_see: str = ""
+    """The end of a failure's message: what shows a drawn case."""
 
     def __str__(self) -> str:
         opened = {key: value for key, value in self.arguments.items() if key != "config"}
@@ -73,7 +76,13 @@ def draw_case(seed: int, sources: Sequence[Source]) -> Case:
     }
     if rng.random() < 0.15:
         arguments["producer_id_expiration_ms"] = rng.choice((1, 20_000, 3_590_000))
-    return Case(seed=seed, source=source, directory=directory, arguments=arguments)
+    return Case(
+        seed=seed,
+        source=source,
+        directory=directory,
+        arguments=arguments,
+        how_to_see=f"; both sides of it: {command('recovery', seed)}",
+    )
 
 
 def make(case: Case, folder: Path) -> Path:

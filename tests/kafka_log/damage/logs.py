@@ -22,7 +22,7 @@ def pick_log(target: Path, rng: random.Random) -> Path | None:
     return rng.choice([*logs, logs[-1], logs[-1]])
 
 
-def batch_positions(data: bytes) -> list[int]:
+def batch_positions(data: bytes | bytearray) -> list[int]:
     """Where batches begin, and where they end."""
     found, position = [0], 0
     while position + _BATCH_LENGTH_END < len(data):
@@ -102,8 +102,8 @@ def rearrange_batches(target: Path, rng: random.Random, _: Source) -> str | None
         other = rng.randrange(len(batches))
         batches[at], batches[other] = batches[other], batches[at]
     else:
-        other = rng.choice(logs_of(target)).read_bytes()
-        batches.insert(at, other[: [*batch_positions(other), 0][1]])
+        foreign = rng.choice(logs_of(target)).read_bytes()
+        batches.insert(at, foreign[: [*batch_positions(foreign), 0][1]])
     log.write_bytes(b"".join(batches))
     return f"{log.name}: batch {at} {how}"
 

@@ -174,7 +174,7 @@ def _mixed_magics(oracle: Oracle, folder: Path) -> Source:
                 record(START + offset + j, b"key", b"value %d" % j * 9, offset=offset + j)
                 for j in range(3)
             ]
-            batch = {"magic": magic, "base_offset": offset, "records": records}
+            batch: dict[str, Any] = {"magic": magic, "base_offset": offset, "records": records}
             batch |= {"codec": "gzip" if i % 3 == 2 else "none", "partition_leader_epoch": 4}
             data += oracle.build_batch(batch)
             offset += 3

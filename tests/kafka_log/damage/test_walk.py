@@ -3,6 +3,7 @@
 import io
 import random
 import struct
+from functools import partial
 
 import pytest
 
@@ -83,13 +84,17 @@ def test_a_right_checksum_vouches_for_the_length_of_a_batch_that_cannot_be_decod
     assert walk(data, scan) == [0, SIZE, gap, after + len(garbage)]
 
 
+def _scan(kind, file, start):
+    return kind(file, start=start)
+
+
 def test_a_gap_is_reported_with_the_damaged_batch_whose_length_led_there():
     data = LOG[:SIZE] + with_length(BATCHES[1], 3 * SIZE + SIZE // 2 - 12) + LOG[2 * SIZE :]
     file = io.BytesIO(data)
     reported = {}
     for name, kind in SCANS.items():
         search = BatchSearch(file, base_offset=0)
-        parts = BatchWalk(lambda start, kind=kind: kind(file, start=start), search.resume)
+        parts = BatchWalk(partial(_scan, kind, file), search.resume)
         (gap,) = [part for part in parts if isinstance(part, Gap)]
         reported[name] = gap.is_reported
     assert reported == {"records": True, "batches": False, "headers": False}

@@ -28,7 +28,7 @@ class Dumped(NamedTuple):
         return [row for row in self.rows if row["kind"] == kind]
 
 
-def run(*argv: object, engine: str = "auto") -> Dumped:
+def run(*argv: object, engine: Any = "auto") -> Dumped:
     """The job in this process, by one engine."""
     out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
     with pytest.MonkeyPatch.context() as patch:

@@ -172,7 +172,7 @@ CONTROLS = (
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_markers_between_records(oracle: Oracle, tmp_path: Path, engine: str) -> None:
-    batches = []
+    batches: list[bytes] = []
     for control in CONTROLS:
         batches += [
             oracle.build_batch(records=[record(1, b"a", b"b")], base_offset=len(batches)),
@@ -215,8 +215,8 @@ def test_number_decoders(oracle: Oracle, tmp_path: Path, engine: str) -> None:
         tmp_path / "t-0", oracle.build_batch(records=[*records, record(1, None, None)])
     )
     api = "org.apache.kafka.tools.api"
-    flags = ("--key-decoder-class", f"{api}.IntegerDecoder")
-    flags += ("--value-decoder-class", f"{api}.LongDecoder")
+    flags = ["--key-decoder-class", f"{api}.IntegerDecoder"]
+    flags += ["--value-decoder-class", f"{api}.LongDecoder"]
     assert_same(oracle, [path], *flags, engine=engine)
     rows = run(path, *flags, "--format", "json", engine=engine).of_kind("record")
     assert [row["decoded_key"] for row in rows] == [*numbers, None]

@@ -94,8 +94,8 @@ def test_a_key_can_be_given_as_text_hex_or_base64(built: BuiltLog) -> None:
     key = next(each.key for each in built.records if is_text(each))
     import base64
 
-    flags = ("--key", key.decode()), ("--key-hex", key.hex())
-    flags += (("--key-base64", base64.b64encode(key).decode()),)
+    flags = [("--key", key.decode()), ("--key-hex", key.hex())]
+    flags += [("--key-base64", base64.b64encode(key).decode())]
     first, *others = (run(built.path, *each).stdout for each in flags)
     assert "| offset: " in first  # a question about keys implies a look at records
     assert others == [first, first]

@@ -5,6 +5,7 @@ import gzip
 import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,8 @@ def test_a_record_has_the_timestamp_that_is_stored_and_the_one_that_counts(
     tmp_path: Path, engine: str
 ) -> None:
     records = [SimpleRecord(timestamp, b"k", b"v") for timestamp in (1_000, 990, 2_000)]
-    append = {"timestamp_type": TimestampType.LOG_APPEND_TIME, "log_append_time": LOG_APPEND_TIME}
+    append: dict[str, Any] = {"timestamp_type": TimestampType.LOG_APPEND_TIME}
+    append |= {"log_append_time": LOG_APPEND_TIME}
     data = encode_batch(records, base_offset=0) + encode_batch(records, base_offset=3, **append)
     rows = dumped_log(tmp_path, data, engine).of_kind("record")
     assert [row["timestamp_ms"] for row in rows] == [1_000, 990, 2_000, 9_000, 9_000, 9_000]

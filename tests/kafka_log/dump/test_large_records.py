@@ -5,6 +5,7 @@ import io
 import json
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import Header, SimpleRecord
 from kafka_log.directory import find_files
-from kafka_log.dump import DumpOptions, Output, Report, columns, dump
+from kafka_log.dump import DumpOptions, Output, Report, columns, dump, kernels
 from kafka_log.dump.lines import SLICE
 from tests.kafka_log.dump.comparison import ENGINES, assert_same, run
 from tests.oracle.client import Oracle
@@ -124,7 +125,7 @@ LARGE = 8 * 1024 * 1024
 )
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_line_of_a_large_record_costs_a_few_times_its_bytes(
-    tmp_path: Path, form: str, letter: bytes, becomes: int, engine: str
+    tmp_path: Path, form: Any, letter: bytes, becomes: int, engine: Any
 ) -> None:
     """Of a value that is 4 to 24 times as large in Python's memory."""
     value = letter * LARGE + "\U0001f600".encode()
@@ -134,7 +135,7 @@ def test_the_line_of_a_large_record_costs_a_few_times_its_bytes(
     options = DumpOptions(deep=True, contents=True, format=form, engine=engine)
     report = Report(output, io.StringIO(), json_rows=form == "json")
     if engine == "columns":
-        columns.k.load(compiled=True)
+        kernels.load(compiled=True)
     tracemalloc.start()
     dump(find_files(str(log)), options, output, report)
     _, peak = tracemalloc.get_traced_memory()

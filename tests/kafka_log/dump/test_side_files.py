@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ QUORUM_STATE = (
 QUORUM_STATE_LINE = (
     "leaderId: 1 leaderEpoch: 2 votedId: -1 votedDirectoryId: AAAAAAAAAAAAAAAAAAAAAA dataVersion: 1"
 )
-CASES = {
+CASES: dict[str, tuple[bytes, list[str], list[dict[str, Any]]]] = {
     "recovery-point-offset-checkpoint": (
         b"0\n2\norders 0 5\nother.topic 11 9223372036854775807\n",
         [

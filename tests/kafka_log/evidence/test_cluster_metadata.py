@@ -129,9 +129,9 @@ def test_a_damaged_log_counts_up_to_the_damage(tmp_path, damage):
     if damage == "flipped":
         bad[-2] ^= 4
     elif damage == "unframed":
-        bad = log(b"\x07 no frame", base_offset=1)
+        bad[:] = log(b"\x07 no frame", base_offset=1)
     else:
-        bad = b"\xff" * 100
+        bad[:] = b"\xff" * 100
     (tmp_path / LOG).write_bytes(good + bad + more)
     found = read(tmp_path)
     assert found.topic_ids == {"a": A}

@@ -40,7 +40,7 @@ def touch(root: Path, *names: str) -> None:
         path.write_bytes(b"")
 
 
-def told(inventory: Inventory) -> list[tuple[str, Trouble, str]]:
+def told(inventory: Inventory) -> list[tuple[str, ...]]:
     return [tuple(problem) for problem in inventory.all_problems()]
 
 

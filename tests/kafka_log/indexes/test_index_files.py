@@ -2,7 +2,7 @@
 
 import base64
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from kafka_log.indexes.index_files import (
 )
 from tests.kafka_log.kafka_exceptions import answers_to
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
 Step = dict[str, Any]
 BASE = 1000
@@ -174,7 +175,7 @@ def test_a_crash_between_making_and_extending_an_index_leaves_an_empty_file(tmp_
 # ----------------------------------------------------------------------- what Kafka's classes write
 
 
-class _Index:
+class OurIndex:
     """One index of ours, taking the steps that run_indexes takes."""
 
     def __init__(self, files: Files, run: dict[str, Any]) -> None:
@@ -371,14 +372,14 @@ def _transaction_steps(rng: random.Random) -> list[Step]:
     return steps
 
 
-_DRAW: dict[str, Callable[[random.Random], list[Step]]] = {
+DRAW: dict[str, Callable[[random.Random], list[Step]]] = {
     "offset": _offset_steps,
     "time": _time_steps,
     "transaction": _transaction_steps,
 }
 
 
-def _compare(ours: _Index, run: dict[str, Any], told: list[dict[str, Any]]) -> None:
+def _compare(ours: OurIndex, run: dict[str, Any], told: list[dict[str, Any]]) -> None:
     for place, (step, kafkas) in enumerate(zip(run["steps"], told, strict=True)):
         error: Exception | None = None
         answer = None
@@ -398,34 +399,45 @@ def _compare(ours: _Index, run: dict[str, Any], told: list[dict[str, Any]]) -> N
             return  # there is none
 
 
+def run_of(
+    directory: Path, kind: str, steps: Sequence[Step], max_index_size: int = 96
+) -> dict[str, Any]:
+    """A run of the oracle's `run_indexes`; makes its directory."""
+    directory.mkdir()
+    return {
+        "kind": kind,
+        "path": str(directory / f"{BASE:020}.index"),
+        "base_offset": BASE,
+        "max_index_size": max_index_size,
+        "steps": steps,
+    }
+
+
 def _run_both(
-    oracle: Oracle, tmp_path: Path, kind: str, all_steps: list[list[Step]], max_index_size: int = 96
+    oracle: Oracle, kind: str, runs: list[dict[str, Any]], seeds: Sequence[int] | None = None
 ) -> None:
-    runs = []
-    for seed, steps in enumerate(all_steps):
-        (tmp_path / f"{kind}-{seed}").mkdir()
-        runs.append(
-            {
-                "kind": kind,
-                "path": str(tmp_path / f"{kind}-{seed}" / f"{BASE:020}.index"),
-                "base_offset": BASE,
-                "max_index_size": max_index_size,
-                "steps": steps,
-            }
-        )
+    """`seeds`: by which the runs were drawn, if they were."""
     told = oracle.call("run_indexes", runs=runs)
-    for run, steps_told in zip(runs, told, strict=True):
+    for run, steps_told, seed in zip(runs, told, seeds or [None] * len(runs), strict=True):
         for kind_of_files in (DiskFiles, OverlayFiles):
             directory = Path(run["path"]).parent / kind_of_files.__name__
             directory.mkdir()
-            _compare(_Index(kind_of_files(directory), run), run, steps_told)
+            with seen_by(f"{kind}-index", seed):
+                _compare(OurIndex(kind_of_files(directory), run), run, steps_told)
+
+
+def _run_seeds(oracle: Oracle, tmp_path: Path, kind: str, seeds: Sequence[int]) -> None:
+    runs = [
+        run_of(tmp_path / f"{kind}-{seed}", kind, DRAW[kind](random.Random(seed))) for seed in seeds
+    ]
+    _run_both(oracle, kind, runs, seeds)
 
 
 @pytest.mark.parametrize("kind", ["offset", "time", "transaction"])
 def test_random_steps_leave_the_bytes_that_kafka_leaves(
     oracle: Oracle, tmp_path: Path, kind: str
 ) -> None:
-    _run_both(oracle, tmp_path, kind, [_DRAW[kind](random.Random(seed)) for seed in range(150)])
+    _run_seeds(oracle, tmp_path, kind, range(150))
 
 
 @pytest.mark.soak
@@ -433,7 +445,7 @@ def test_random_steps_leave_the_bytes_that_kafka_leaves(
 def test_many_random_steps_leave_the_bytes_that_kafka_leaves(
     oracle: Oracle, tmp_path: Path, kind: str
 ) -> None:
-    _run_both(oracle, tmp_path, kind, [_DRAW[kind](random.Random(-1 - i)) for i in range(2000)])
+    _run_seeds(oracle, tmp_path, kind, range(-1, -2001, -1))
 
 
 @pytest.mark.parametrize(("kind", "size"), [("offset", 8), ("time", 12)])
@@ -461,8 +473,9 @@ def test_lookups_in_an_index_beyond_the_warm_end_probe_what_kafka_probes(
         ]
         more = bounds if kind == "offset" else []
         cut: Step = {"do": "truncate_to", "offset": BASE + rng.randrange(2**20)}
-        runs.append([{"do": "write", "bytes": packed}, {"do": "open"}, *lookups, *more, cut])
-    _run_both(oracle, tmp_path, kind, runs)
+        steps: list[Step] = [{"do": "write", "bytes": packed}, {"do": "open"}, *lookups, *more, cut]
+        runs.append(run_of(tmp_path / f"{kind}-{damage}", kind, steps))
+    _run_both(oracle, kind, runs)
 
 
 @pytest.mark.parametrize("kind", ["offset", "time"])
@@ -472,7 +485,8 @@ def test_an_index_of_an_odd_size_fails_the_check_and_is_trimmed(
 ) -> None:
     steps = ["open", "sanity_check", "last", "trim", "sanity_check", "close"]
     written: Step = {"do": "write", "bytes": bytes(range(size))}
-    _run_both(oracle, tmp_path, kind, [[written, *({"do": step} for step in steps)]])
+    run = run_of(tmp_path / kind, kind, [written, *({"do": step} for step in steps)])
+    _run_both(oracle, kind, [run])
 
 
 def test_an_entry_out_of_order_or_range_is_refused(tmp_path: Path) -> None:

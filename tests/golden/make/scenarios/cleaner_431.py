@@ -44,7 +44,7 @@ SETTINGS = {
     "replica.fetch.max.bytes": 1000,
 }
 SCRAM = "SCRAM-SHA-512=[name=formatted,password=secret]"
-CLEANED_BY_SEGMENT = {
+CLEANED_BY_SEGMENT: dict[str, Any] = {
     "cleanup_policy": "compact",
     "segment_ms": HOUR,
     "min_cleanable_dirty_ratio": 0.01,

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 from tests.golden.make.broker import Broker, wait_for
 from tests.golden.make.clients import kafka_python_join, librdkafka_join
@@ -51,7 +52,7 @@ def make(scratch: Path) -> Path:
         return write_pack(NAME, broker, clients, STORY, expected)
 
 
-def _leave_behind(member: object) -> None:
+def _leave_behind(member: Any) -> None:
     """The broker is gone; closing is only for the member's threads."""
     try:
         member.close()
@@ -161,8 +162,8 @@ def share(java: Driver) -> None:
     for group in ("share-java", "share-moved", "share-deleted"):
         earliest = {"share.auto.offset.reset": "earliest"}
         java("alter_config", type="GROUP", name=group, set=earliest)
-        config = {"group.id": group, "share.acknowledgement.mode": "explicit"}
-        config |= {"max.poll.records": 4}
+        config = {"group.id": group, "max.poll.records": 4}
+        config |= {"share.acknowledgement.mode": "explicit"}
         java("share_consumer", name=group, config=config, topics=["input"])
     java("share_poll", name="share-java", records=18, acknowledge=["ACCEPT", "RELEASE", "REJECT"])
     for group in ("share-moved", "share-deleted"):

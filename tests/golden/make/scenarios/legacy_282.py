@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 from tests.golden.make import ivy
 from tests.golden.make.broker import Broker, ZooKeeperBroker, checkpointed_offset, wait_for
@@ -96,7 +97,7 @@ def wait_until_configured() -> None:
 
 
 def write_compacted(java: Driver, broker: Broker) -> None:
-    settings = {"cleanup_policy": "compact", "segment_bytes": 1500}
+    settings: dict[str, Any] = {"cleanup_policy": "compact", "segment_bytes": 1500}
     for magic in (0, 1):
         topic = f"magic-{magic}.compacted"
         java.topic(topic, message_format_version=FORMATS[magic], **settings)

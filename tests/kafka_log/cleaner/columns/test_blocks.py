@@ -16,7 +16,7 @@ from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
-from kafka_log.cleaner.cleaner import RoundResult
+from kafka_log.cleaner.cleaner import CleanableSegment, RoundResult
 from kafka_log.cleaner.columns.blocks import Piece
 from kafka_log.cleaner.columns.read_buffer import BlockBuffer, BlockReader, ReadBuffer
 from kafka_log.cleaner.decision import (
@@ -34,7 +34,6 @@ from kafka_log.disk.watched_files import WatchedDiskFiles
 from kafka_log.errors import LogError
 from kafka_log.file_records import FileRecords
 from kafka_log.log import PartitionLog
-from kafka_log.segment import LogSegment
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba is not here")
@@ -112,7 +111,7 @@ class _Told:
     def on_round(self, log: PartitionLog) -> None:
         pass
 
-    def on_segment(self, segment: LogSegment, record_filter: RecordFilter) -> None:
+    def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
         self.positions.clear()
 
     def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:

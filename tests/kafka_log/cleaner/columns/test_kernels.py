@@ -1,6 +1,7 @@
 """Kernels of the cleaner: their hash is SipHash, their records are those of the row encoder."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +100,7 @@ def test_kept_records_are_written_as_the_row_encoder_writes_them(
 def test_a_header_key_that_is_not_ascii_is_left_to_the_row_encoder(*, compiled: bool) -> None:
     batch = encode_batch([SimpleRecord(1, b"k", b"v", (Header("größe", b""),))])
     (columns,) = RecordScan(batch, compiled=compiled)
-    bases = {"base_offset": 0, "base_timestamp": 1, "compiled": compiled}
+    bases: dict[str, Any] = {"base_offset": 0, "base_timestamp": 1, "compiled": compiled}
     assert encode_kept_records(columns, np.ones(1, np.uint8), (0, 1), **bases) is None
 
 
@@ -113,7 +114,7 @@ def test_what_the_builder_refuses_is_left_to_the_row_encoder(
 ) -> None:
     batch = encode_batch([SimpleRecord(1, b"k", b"v")] * 2, base_offset=7)
     (columns,) = RecordScan(batch, compiled=compiled)
-    bases = {"base_offset": 7, "base_timestamp": 1, "compiled": compiled}
+    bases: dict[str, Any] = {"base_offset": 7, "base_timestamp": 1, "compiled": compiled}
     both = np.ones(2, np.uint8)
     assert encode_kept_records(columns, both, (0, 2), **bases) is not None
     columns.longs[field, 1] = value

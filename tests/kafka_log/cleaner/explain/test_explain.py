@@ -331,7 +331,8 @@ def test_the_end_of_a_round_is_a_reason_where_the_release_knows_it(
 ) -> None:
     topic = Topic(DiskFiles(path))
     without_key = [SimpleRecord(NOW, None, b"1")]
-    given = {"producer_id": 1, "producer_epoch": 0, "base_sequence": 0, "base_offset": 0}
+    given: dict[str, Any] = {"producer_id": 1, "producer_epoch": 0}
+    given |= {"base_sequence": 0, "base_offset": 0}
     topic.log.append_as_follower(encode_batch(without_key, partition_leader_epoch=0, **given), 0)
     topic.roll()
     told = tell(replicated(topic), rules=rules, **way)

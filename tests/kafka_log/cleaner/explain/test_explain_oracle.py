@@ -44,7 +44,7 @@ class Told:
 
     @property
     def rules(self) -> Counter[Reason]:
-        return Counter([row[1] for row in (*self.records, *self.batches)])
+        return Counter([rule for _, rule in self.records] + [rule for _, rule, _ in self.batches])
 
     @property
     def kept(self) -> list[int]:
@@ -70,7 +70,8 @@ def run_case(case: Case, directory: Path, theirs: Mapping[str, Any]) -> list[Tol
     session = Session(DiskFiles(directory), arguments)
     if session.log.log_end_offset >= 0:
         session.log.update_high_watermark(session.log.log_end_offset)
-    checkpoint, found = arguments.get("checkpoint"), []
+    checkpoint = arguments.get("checkpoint")
+    found: list[Told] = []
     for one, expected in zip(case.passes, theirs["passes"], strict=True):
         for step in one.get("steps", ()):
             session.try_step(step)

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_log.checks.finding import RULES
 from tests.oracle.client import Oracle, OracleError
-from tests.pipelines.test_tables_findings import (
+from tests.pipelines.tables.test_findings import (
     CASES,
     DIRECTORIES,
     SEGMENT,

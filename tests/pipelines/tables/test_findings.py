@@ -15,7 +15,7 @@ from tests import golden
 from tests.oracle.logs import LogPlan
 from tests.pipelines.in_process import read_table
 
-PAGES = Path(__file__).parents[2] / "docs" / "findings"
+PAGES = Path(__file__).parents[3] / "docs" / "findings"
 SEGMENT = "00000000000000000000"
 TIME = 1_700_000_000_000
 ZEROS = bytes(160)
