@@ -103,7 +103,7 @@ class Report:
     def nothing_here(self, path: str) -> None:
         self.is_unreadable = True
         self._empty += 1
-        self._say(f"{path}: nothing of Kafka's here")
+        self._say(f"{path}: no Kafka files found")
 
     def missing(self, path: str, reason: str) -> None:
         """Say that a path that was given is not there, in the words of every verb."""

@@ -204,11 +204,11 @@ def test_what_matches_nothing_is_told_and_ends_with_3(capsys, words, message):
 
 def test_a_directory_of_no_log_dir_is_told_and_an_empty_log_dir_is_listed(tmp_path, capsys):
     assert cli.main(["list", str(tmp_path)]) == 3
-    assert capsys.readouterr().err == f"{tmp_path}: nothing of Kafka's here\n"
+    assert capsys.readouterr().err == f"{tmp_path}: no Kafka files found\n"
     (tmp_path / "deeper").mkdir()
     (tmp_path / "deeper" / "link").symlink_to("nowhere")
     assert cli.main(["list", str(tmp_path)]) == 3
-    assert capsys.readouterr().err.splitlines()[-1] == f"{tmp_path}: nothing of Kafka's here"
+    assert capsys.readouterr().err.splitlines()[-1] == f"{tmp_path}: no Kafka files found"
     assert cli.main(["list", str(tmp_path / "nowhere")]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 1
     shutil.rmtree(tmp_path / "deeper")
@@ -438,4 +438,4 @@ def test_paths_in_a_table_are_relative_to_the_path_that_was_given(tmp_path, caps
 def test_a_file_that_is_not_kafkas_is_nothing_of_kafkas(tmp_path, capsys, name):
     (tmp_path / name).write_text("hello")
     assert cli.main(["list", str(tmp_path / name)]) == 3
-    assert capsys.readouterr().err == f"{tmp_path / name}: nothing of Kafka's here\n"
+    assert capsys.readouterr().err == f"{tmp_path / name}: no Kafka files found\n"

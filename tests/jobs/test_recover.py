@@ -300,7 +300,7 @@ def test_a_partition_that_kafka_would_not_load_is_told_and_not_copied(capsys, da
     assert "leader-epoch-checkpoint" in partition_row(found, "index-default-0")["error"]
     code, _, err = run(capsys, data, "--output", tmp_path / "out")
     assert code == COULD_NOT_RUN
-    assert "would not be whole" in err
+    assert "would be incomplete" in err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "unclean-4.3.1"]
 
 
@@ -398,7 +398,7 @@ def exclusive_in_another_process(log_dir):
 def test_one_offset_is_not_of_many_partitions(capsys, data):
     code, _, err = run(capsys, data, "--recovery-point", 5)
     assert code == USAGE
-    assert "an offset is of one partition" in err
+    assert "an offset applies to one partition" in err
 
 
 def test_the_clean_marker_is_kept_in_a_copy_of_what_was_stopped_cleanly(capsys, tmp_path):

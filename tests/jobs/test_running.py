@@ -6,7 +6,7 @@ from jobs import cli
 from jobs.running import log_dirs_around, warn_running
 from tests.jobs.running import broker_on
 
-WARNING = "{}: a broker is running on this directory; what is read may change"
+WARNING = "{}: a broker is running on this directory; its files may change while they are read"
 
 
 def test_a_held_lock_is_a_line_and_a_lock_that_was_left_behind_is_none(data, capsys):

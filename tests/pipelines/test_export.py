@@ -425,7 +425,7 @@ def test_a_log_that_grows_meanwhile_is_a_note(spark, capsys, data, tmp_path, mon
         change_meanwhile(patched, lambda: append(log, bytes(7)))
         code, added, err = run(capsys, *where, "--now", FIRST)
     assert (code, added) == (CLEAN, {"log_dirs": 1})
-    assert err.splitlines()[-1] == f"{log}: note: it grew while it was read"
+    assert err.splitlines()[-1] == f"{log}: note: the file grew while it was read"
     place = tmp_path / "lake" / "manifests" / "2026-11-16T12-00-00.005Z.json"
     manifest = json.loads(place.read_text())
     assert manifest["changed_while_exported"] == []

@@ -171,7 +171,7 @@ def test_skip_damaged_leaves_the_batch_out_and_reports_its_offsets(capsys, log_d
     code, _, err = run(capsys, *options[:-2])
     assert code == FINDINGS
     assert f"{log}@{position}: LOG001: found stored crc" in err
-    assert "left out: 80 bytes, from offset 7 up to the end of the file" in err
+    assert "skipped 80 bytes, from offset 7 up to the end of the file" in err
 
 
 TOLD = (
@@ -190,7 +190,7 @@ def test_who_only_tells_stops_at_damage_too_and_says_nothing_else(capsys, log_di
     assert (code, out) == (COULD_NOT_RUN if told == TOLD[0] else FINDINGS, "")
     damaged, *more = err.splitlines()
     assert damaged.startswith(f"{log}@0: found stored crc 0x")
-    unwritten = [f"{tmp_path / 'out'}: not written, for it would not be whole"]
+    unwritten = [f"{tmp_path / 'out'}: not written, because it would be incomplete"]
     assert more == (unwritten if told == TOLD[0] else [])
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
 

@@ -178,7 +178,7 @@ def test_a_running_broker_is_told_and_its_directory_read(capsys, live, tmp_path,
     code, _, err = run(capsys, live, COMPACT, "--now", NOW, *given)
     assert code == CLEAN
     assert (
-        err.count(f"{live}: a broker is running on this directory; what is read may change\n") == 1
+        err.count(f"{live}: a broker is running on this directory; its files may change while they are read\n") == 1
     )
     assert tree(live) == before
 

@@ -93,7 +93,7 @@ def test_a_partition_that_cannot_be_compacted_keeps_the_copy_from_being_written(
         capsys, data, "--topic", "tiny*", COMPACT, "--now", NOW, "--output", tmp_path / "out"
     )
     assert code == COULD_NOT_RUN
-    assert "would not be whole" in err
+    assert "would be incomplete" in err
     assert "tiny.segments-0" in out
     assert not (tmp_path / "out").exists()
 
