@@ -10,7 +10,7 @@ from kafka_format.shown_text import escaped
 
 VERBS = {
     "list": "list partitions, files, sizes and offsets, and whether the broker stopped cleanly",
-    "offsets": "print log start, high watermark, last stable offset and log end, and what blocks them",
+    "offsets": "print the offsets of each log, such as its high watermark, and what blocks them",
     "compact": "show what Kafka's log cleaner would keep, and why; write a compacted copy",
     "retain": "show what retention would delete by time, size and log start offset",
     "recover": "show what a restart would truncate, lose and rebuild",

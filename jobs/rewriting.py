@@ -53,18 +53,18 @@ class Done:
     error: str | None = None
     checkpoints: list[Row] = field(default_factory=list)
     """Findings about malformed checkpoints; each was reported on stderr."""
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
     """Paths and failures already reported on stderr: several tasks may meet the same one."""
 
     @classmethod
     def of(cls, found: Found, *, is_dry: bool = True) -> Done:
-        """Start without rows. In a dry run, report malformed checkpoints; otherwise they end the run."""
+        """Start without rows. A dry run reports malformed checkpoints; other runs end with them."""
         done = cls(
             unreadable=set(found.unreadable),
             malformed=found.malformed,
             checkpoints=list(found.checkpoints),
             is_dry=is_dry,
-            _told={*found.unreadable, *found.malformed},
+            _reported={*found.unreadable, *found.malformed},
         )
         for row in found.checkpoints if is_dry else ():
             tell(
@@ -76,9 +76,9 @@ class Done:
 
     def tell(self, line: str) -> bool:
         """Report a line on stderr unless it was reported before; return whether it is new."""
-        if line in self._told or any(line.startswith(f"{each}: ") for each in self._told):
+        if line in self._reported or any(line.startswith(f"{each}: ") for each in self._reported):
             return False
-        self._told.add(line)
+        self._reported.add(line)
         tell(line)
         return True
 
@@ -134,7 +134,7 @@ class Rewriting:
     changes_of: Callable[[PartitionTask, Row], CheckpointChanges]
     """Returns the checkpoint rows that follow from a partition's row."""
     is_large: Callable[[PartitionTask], bool] = lambda _: False
-    """Whether the function starts tasks itself; then it runs in this process, one task at a time."""
+    """Whether the function starts tasks itself; it then runs in this process, one at a time."""
 
     def run(self, arguments: argparse.Namespace, found: Found) -> Done:
         """Process all selected partitions and put the results in place."""

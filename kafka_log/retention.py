@@ -72,8 +72,8 @@ def ensure_local(config: LogConfig) -> None:
     """Refuse a topic in tiered storage: what may go depends on what was copied elsewhere."""
     if config.remote_storage_enable:
         raise TieredStorageError(
-            "remote.storage.enable=true: which segments may go depends on what was copied to"
-            " remote storage, and no log directory tells that"
+            "remote.storage.enable=true: which segments may be deleted depends on what was copied"
+            " to remote storage, which a log directory does not record"
         )
 
 
@@ -124,12 +124,12 @@ def iter_verdicts(
         end = position.log_end_offset if following is None else following.base_offset
         if position.high_watermark < end:
             # Nobody may lose what was not replicated: the log start never passes the watermark.
-            reason = f"high watermark {position.high_watermark} below its end {end}"
+            reason = f"high watermark {position.high_watermark} is below the segment end {end}"
             yield Verdict(segment, is_deleted=False, reason=reason)
             return
         is_deleted, reason = rule(segment, following)
         if following is None and segment.size == 0:
-            yield Verdict(segment, is_deleted=False, reason="active and empty")
+            yield Verdict(segment, is_deleted=False, reason="the active segment is empty")
             return
         yield Verdict(segment, is_deleted, reason)
         if not is_deleted:
@@ -139,10 +139,13 @@ def iter_verdicts(
 def _below_start(log_start_offset: int) -> _Rule[AnySegment]:
     def rule(_: AnySegment, following: AnySegment | None) -> tuple[bool, str]:
         if following is None:
-            return False, "active, and the log start offset is in it"
+            return False, "the active segment contains the log start offset"
         is_below = following.base_offset <= log_start_offset
         relation = "at or below" if is_below else "above"
-        return is_below, f"its end {following.base_offset} {relation} log start {log_start_offset}"
+        return (
+            is_below,
+            f"segment end {following.base_offset} is {relation} log start {log_start_offset}",
+        )
 
     return rule
 
@@ -157,9 +160,12 @@ def _beyond_size(retention_bytes: int, log_size: int) -> _Rule[AnySegment] | Non
         nonlocal remaining
         without = remaining - segment.size
         if without < retention_bytes:
-            return False, f"without it {without} bytes, retention.bytes {retention_bytes}"
+            return (
+                False,
+                f"deleting it would leave {without} bytes, below retention.bytes {retention_bytes}",
+            )
         remaining = without
-        return True, f"{without} bytes remain, retention.bytes {retention_bytes}"
+        return True, f"{without} bytes remain, at least retention.bytes {retention_bytes}"
 
     return rule
 
@@ -172,7 +178,9 @@ def _older_than(retention_ms: int, now_ms: int) -> _Rule[AnySegment] | None:
         largest = segment.largest_timestamp()
         age = now_ms - largest
         if age < 0:
-            return False, f"future timestamp {largest}, {-age} ms from now"
-        return age > retention_ms, f"{age} ms old, retention.ms {retention_ms}"
+            return False, f"timestamp {largest} is {-age} ms in the future"
+        is_older = age > retention_ms
+        relation = "above" if is_older else "within"
+        return is_older, f"{age} ms old, {relation} retention.ms {retention_ms}"
 
     return rule

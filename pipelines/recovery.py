@@ -328,7 +328,7 @@ def missing_partition_row(
         "bytes_read": 0,
         "estimated_seconds": 0.0,
         "error": None,
-        "note": "no directory here",
+        "note": "no directory",
     }
 
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _NOTES = {
-    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
-    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
+    DirectoryKind.DELETE: "the replica was deleted: a broker removes the whole directory",
+    DirectoryKind.STRAY: "not a replica of this broker: a broker does not touch it",
 }
-_NO_WATERMARK = "no high watermark is known, so nothing may go (--high-watermark)"
-_METADATA = "the metadata log goes by its snapshots, not by retention"
+_NO_WATERMARK = "no high watermark is known, so nothing can be deleted (set --high-watermark)"
+_METADATA = "the metadata log is trimmed by snapshots, not by retention"
 
 
 def retain_partition(task: PartitionTask) -> Iterator[Row]:

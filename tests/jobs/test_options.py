@@ -39,7 +39,10 @@ def test_words_and_paths_may_be_mixed():
     [
         ((), "no PATH given"),
         (("x", ""), "PATH must not be empty"),
-        (("x", "--now", str(2**63)), "9223372036854775808: expected milliseconds that fit in 64 bits"),
+        (
+            ("x", "--now", str(2**63)),
+            "9223372036854775808: expected milliseconds that fit in 64 bits",
+        ),
         (("x", "--tpic", "a"), "unknown argument --tpic: did you mean --topic?"),
         (
             ("x", "--set", "a=b", "--kafka"),

@@ -148,7 +148,7 @@ def test_a_table_tells_each_segment_with_its_reason(capsys, data):
     assert lines[0].split()[:4] == ["PARTITION", "SEGMENT", "END", "SIZE"]
     assert "delete (retention.bytes)" in lines[1]
     assert "keep" in lines[2]
-    assert "segment 38 before it stays" in lines[3]
+    assert "the earlier segment 38 is kept" in lines[3]
     assert err.startswith("1 segment (3.8 KiB) would be deleted, 2 (4.1 KiB) kept, in 1 partition")
 
 
@@ -156,7 +156,7 @@ def test_a_directory_that_is_to_be_deleted_is_told_and_left_out_of_a_copy(capsys
     (marked,) = [each for each in data.iterdir() if each.name.endswith("-delete")]
     found = rows(capsys, data, "--set=retention.ms=-1", "--output", tmp_path / "out")
     (note,) = [row["note"] for row in found if row["path"] == str(marked)]
-    assert note == "the whole directory goes: its replica was deleted"
+    assert note == "the replica was deleted: a broker removes the whole directory"
     assert not (tmp_path / "out" / marked.name).exists()
     assert (tmp_path / "out" / "__cluster_metadata-0").is_dir()
 
@@ -288,7 +288,7 @@ def test_ages_and_limits_are_for_people_in_a_table_and_milliseconds_in_json(caps
     _, out, _ = run(capsys, *words)
     assert out.splitlines()[2].endswith("  3 y 2 d old, retention.ms 3600000 (1 h)")
     _, out, _ = run(capsys, *words, "--format", "json")
-    assert '"reason": "94830400000 ms old, retention.ms 3600000"' in out
+    assert '"reason": "94830400000 ms old, above retention.ms 3600000"' in out
 
 
 def test_sizes_are_for_people_in_a_table(capsys, data):

@@ -58,7 +58,7 @@ OF_COMPACT = {
     "an offset applies to one partition": ["{data}", "--first-dirty", "7"],
     "'9223372036854775808': expected an offset": ["{data}", "--first-dirty", str(2**63)],
     "'0': expected a number of bytes, 16384 or more": ["{data}", "--task-memory", "0"],
-    "--explain-format is of what --explain writes": ["{data}", "--explain-format", "parquet"],
+    "--explain-format needs --explain": ["{data}", "--explain-format", "parquet"],
     "'1M': expected a number of bytes": ["{data}", "--dedupe-buffer-size", "1M"],
     "did you mean log.cleaner.dedupe": ["{data}", "--set=log.cleaner.dedup.buffer.size=1"],
     "found an empty string, expected a new directory": ["{data}", "--explain", ""],
@@ -224,7 +224,7 @@ def test_output_inside_the_evidence_is_refused(capsys, data, verb, place):
     words = (data / "tiny.segments-0", *settings, "--output", data / place)
     code, _, err = run_verb(main, capsys, *words)
     assert code == COULD_NOT_RUN
-    assert "outside the evidence" in err
+    assert "must not be inside the evidence" in err
     assert tree(data) == before
 
 

@@ -635,7 +635,7 @@ def test_output_stays_outside_the_evidence(spark, capsys, data):
     code, _, err = run(capsys, data, "--output", data / "lake", "--format", "parquet")
     assert code == COULD_NOT_RUN
     assert err.splitlines()[-1].endswith(
-        f"{data}/lake: found inside {data}, expected output outside the evidence"
+        f"{data}/lake: output must not be inside the evidence ({data})"
     )
     assert sorted(data.rglob("*")) == before
 
@@ -654,7 +654,7 @@ def test_output_stays_outside_the_evidence(spark, capsys, data):
     ],
 )
 def test_output_in_the_evidence_is_refused_however_it_is_said(output, evidence):
-    with pytest.raises(OutputError, match="expected output outside the evidence") as raised:
+    with pytest.raises(OutputError, match="output must not be inside the evidence") as raised:
         ensure_outside(output, ["/elsewhere", evidence])
     assert "secret" not in str(raised.value)
 

@@ -35,7 +35,7 @@ def test_a_torn_write_at_the_end_is_cut_as_by_a_restart_and_told(capsys, log_dir
     (log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 8\n")
     code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--output", tmp_path / "out")
     assert code == CLEAN
-    assert f"{len(torn)} bytes at its end are no batch: a restart cuts them off" in err
+    assert f"the last {len(torn)} bytes are not a batch: a restart truncates them" in err
     assert max((tmp_path / "out" / "orders-0").glob("*.log")).stat().st_size == 0
 
 
@@ -290,4 +290,4 @@ def test_records_that_do_not_decode_under_a_right_checksum_are_named_and_left_ou
 def test_skip_damaged_and_in_place_exclude_each_other(capsys, log_dir):
     code, _, err = run(capsys, log_dir, COMPACT, "--skip-damaged", "--in-place")
     assert code == USAGE
-    assert "use --output" in err
+    assert "use it with --output" in err

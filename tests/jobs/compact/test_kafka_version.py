@@ -57,4 +57,7 @@ def test_verbs_without_the_rules_of_3_9_1_refuse_them(capsys, data, verb):
 def test_help_tells_which_releases_are_known(capsys):
     compact.main(["--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "follow the rules of this Kafka version: 3.9.1 (only that release) or 4.3; default: 4.3" in said
+    assert (
+        "follow the rules of this Kafka version: 3.9.1 (only that release) or 4.3; default: 4.3"
+        in said
+    )
