@@ -453,12 +453,13 @@ def add_engine(parser: Parser) -> None:
 def add_kafka_version(parser: Parser, known: Sequence[str] = KAFKA_VERSIONS) -> None:
     """Add `kafka_version`: X.Y means all of its releases, X.Y.Z only that one."""
     shown = [f"{each} (only that release)" if each.count(".") > 1 else each for each in known]
+    shown[-1] += " (default)"
     parser.add_argument(
         "--kafka-version",
         type=lambda text: _kafka_version(text, known),
         default=known[-1],
         metavar="VERSION",
-        help=f"follow the rules of this Kafka version: {' or '.join(shown)}; default: {known[-1]}",
+        help=f"follow the rules of this Kafka version: {' or '.join(shown)}",
     )
 
 

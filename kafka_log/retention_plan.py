@@ -1,13 +1,13 @@
-"""Plan and apply retention to a directory offline, with a reason for each segment.
+"""Retention of a directory that no broker serves: a plan first, with a reason for each segment.
 
     facts      base, size, largest timestamp of each segment (read_facts)
-    plan       apply the rules of retention.py to them, step by step (plan_retention)
+    plan       the rules of retention.py over them, step after step (plan_retention)
     apply      roll if nothing would be left, cut the leader epochs, rename to `.deleted`, unlink
                after file.delete.delay.ms (apply_retention); on an overlay this is a dry run
 
 The largest timestamp is the last entry of the `.timeindex`, as for a broker after its start. Where
-that cannot be trusted (the active segment, or an index that is missing, torn or all zeros) the
-batch headers are read instead. A starting broker may know less and then uses the file's time.
+that cannot be trusted (the active segment, an index that is missing, torn or all zeros) the
+batches are walked instead. A broker that starts may know less, and then takes the file's time.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ _NO_TIMESTAMP = -1
 
 
 class SegmentFacts(NamedTuple):
-    """The properties of a segment that the rules use."""
+    """A segment as the rules see it."""
 
     base_offset: int
     size: int
     record_timestamp: int
-    """The largest timestamp of its records, -1 if none has one."""
+    """The largest of its records, -1 if none has one."""
     modified_ms: int
     timestamp_source: str = "time index"
 
@@ -71,12 +71,12 @@ class LogFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentVerdict:
-    """Whether one segment is deleted or kept, and why."""
+    """What becomes of one segment: the rule that deletes it, or what keeps it."""
 
     facts: SegmentFacts
     end_offset: int
     breach: Breach | None
-    """The rule that deletes it; None if it is kept."""
+    """Which rule deletes it; None if it stays."""
     reason: str
 
     @property
@@ -94,11 +94,11 @@ class RetentionPlan:
     verdicts: tuple[SegmentVerdict, ...]
     new_log_start_offset: int
     roll_offset: int | None
-    """Where an empty segment is created first, because no other would be left."""
+    """Where an empty segment is made first, because no other would be left."""
     leader_epochs: tuple[EpochEntry, ...] = ()
-    """The leader epochs afterwards."""
+    """Afterwards."""
     snapshots: tuple[int, ...] = ()
-    """The offsets of the producer snapshots afterwards."""
+    """Offsets of the producer snapshots that are there afterwards."""
 
     @property
     def deleted(self) -> list[SegmentFacts]:
@@ -106,7 +106,7 @@ class RetentionPlan:
 
     @property
     def first_base_offset(self) -> int:
-        """Return the first base offset of the log afterwards."""
+        """Of the log afterwards."""
         for verdict in self.verdicts:
             if not verdict.is_deleted:
                 return verdict.facts.base_offset
@@ -121,7 +121,7 @@ def plan_partition(
     high_watermark: int | None = None,
     log_start_offset: int | None = None,
 ) -> RetentionPlan:
-    """Plan a run of retention on a directory, which is only read."""
+    """What a run of retention would do to a directory, which is only read."""
     return plan_on_overlay(
         OverlayFiles(directory, clock),
         config,
@@ -139,7 +139,7 @@ def plan_on_overlay(
     high_watermark: int | None = None,
     log_start_offset: int | None = None,
 ) -> RetentionPlan:
-    """Plan a run of retention, and apply it to the overlay."""
+    """The same, and the overlay shows the directory as it would then be."""
     plan = plan_retention(
         read_facts(files),
         config,
@@ -161,7 +161,7 @@ def plan_on_overlay(
 
 
 def read_facts(files: Files) -> LogFacts:
-    """Read the segments of a directory, headers only. Raises LogError if there is none."""
+    """The segments of a directory, by headers alone. Raises LogError where there is none."""
     bases = live_base_offsets(files.names())
     if not bases:
         raise LogError(f"{files.directory}: found no segment, expected at least one .log file")
@@ -181,7 +181,7 @@ def _read_inactive(files: Files, base_offset: int) -> SegmentFacts:
 
 
 def _read_active(files: Files, base_offset: int) -> tuple[SegmentFacts, int]:
-    """Read the batches: the index, and the log itself, may be preallocated."""
+    """Its index may be preallocated, and so may itself: only its batches tell."""
     timestamp, size, end = _walk(files, base_offset)
     source = "modification time" if timestamp < 0 else "batches"
     modified_ms = files.modified_ms(_name(base_offset, FileKind.LOG))
@@ -189,7 +189,7 @@ def _read_active(files: Files, base_offset: int) -> tuple[SegmentFacts, int]:
 
 
 def _last_index_entry(files: Files, base_offset: int) -> int | None:
-    """Return the timestamp of the last entry of the time index; None if it is unusable."""
+    """The largest timestamp that the index ends with; None if it tells nothing."""
     name = _name(base_offset, FileKind.TIME_INDEX)
     try:
         with opened(files, name) as file:
@@ -199,12 +199,12 @@ def _last_index_entry(files: Files, base_offset: int) -> int | None:
     except FileNotFoundError:
         return None
     timestamp, relative_offset = int(last["timestamp"]), int(last["relative_offset"])
-    is_entry = timestamp > 0 and relative_offset >= 0  # a lost page reads as zeros
+    is_entry = timestamp > 0 and relative_offset >= 0  # zeros are what a lost page looks like
     return timestamp if is_entry else None
 
 
 def _walk(files: Files, base_offset: int) -> tuple[int, int, int]:
-    """Return the largest timestamp (or -1), the end of the batches, and the next offset."""
+    """Largest timestamp (or -1), where the batches end in the file, and the offset after them."""
     from kafka_format.columnar.headers import HeaderWalk
 
     timestamp, size, end = _NO_TIMESTAMP, 0, base_offset
@@ -242,11 +242,11 @@ def plan_retention(
     high_watermark: int | None = None,
     log_start_offset: int | None = None,
 ) -> RetentionPlan:
-    """Apply the three steps. Without a high watermark nothing is deleted."""
+    """The three steps over facts. An unknown high watermark is the log start: nothing goes."""
     first, end = log.segments[0].base_offset, log.log_end_offset
     start = max(first, log_start_offset or 0)
     if start > end:
-        raise LogError(f"{directory}: found log start {start}, expected at most the log end {end}")
+        raise LogError(f"{directory}: found log start {start}, expected at most its end {end}")
     watermark = max(start, min(end, start if high_watermark is None else high_watermark))
     before = LogPosition(start, watermark, end)
     planner = _Planner(log, config, now_ms, before)
@@ -263,7 +263,7 @@ def plan_retention(
 
 
 class _Planner:
-    """The state of the log between the steps."""
+    """The log between the steps."""
 
     def __init__(
         self, log: LogFacts, config: LogConfig, now_ms: int, position: LogPosition
@@ -296,7 +296,7 @@ class _Planner:
             self._delete(deleted)
 
     def _delete(self, count: int) -> None:
-        """Mirror UnifiedLog.deleteSegments: keep at least one segment, move the log start."""
+        """UnifiedLog.deleteSegments: never all of them, and the log start follows."""
         if count == len(self._left):
             self.roll_offset = self.position.log_end_offset
             self._left.append(SegmentFacts(self.roll_offset, 0, _NO_TIMESTAMP, self._now_ms))
@@ -333,7 +333,7 @@ class _Planner:
 def apply_retention(
     plan: RetentionPlan, files: Files, config: LogConfig, scheduler: Scheduler
 ) -> None:
-    """Apply a plan in Kafka's order: after a crash at any point the log still loads."""
+    """Do it, in Kafka's order: a crash anywhere between leaves a log that loads."""
     if plan.roll_offset is not None:
         _roll(plan.roll_offset, files, config)
     _cut_epochs(plan.new_log_start_offset, files, scheduler)
@@ -356,17 +356,17 @@ def apply_retention(
 
 
 def _roll(offset: int, files: Files, config: LogConfig) -> None:
-    """Add an empty segment after the last one, as it is on disk after the log is closed."""
+    """An empty segment behind the last one, as it lies there after the log is closed."""
     snapshot = _name(offset, FileKind.PRODUCER_SNAPSHOT)
     if not files.exists(snapshot):
-        # Written before anything is deleted: no segment will be left to rebuild the producers from.
+        # Written before anything goes: no segment will be left to know the producers from.
         files.write(snapshot, _producers_at(offset, files, config))
     for kind in (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
         files.write(_name(offset, kind), b"")
 
 
 def _producers_at(offset: int, files: Files, config: LogConfig) -> bytes:
-    """Return the producer snapshot at the end of an unclosed log, as loading writes it."""
+    """The snapshot at the log's end of a log that was not closed, as loading it would write it."""
     from kafka_log.loading.partition_recovery import load_partition
 
     overlay = OverlayFiles(files.directory)
@@ -381,7 +381,7 @@ def _producers_at(offset: int, files: Files, config: LogConfig) -> bytes:
     loaded.close_handlers()
     if loaded.log_end_offset != offset:
         raise LogError(
-            f"{files.directory}: found a log that ends at {offset} but is valid only up to"
+            f"{files.directory}: found a log that ends at {offset} but is sound only up to"
             f" {loaded.log_end_offset}; recover it first"
         )
     return overlay.read(_name(offset, FileKind.PRODUCER_SNAPSHOT), limit=_LARGE_SNAPSHOT)

@@ -100,14 +100,14 @@ def test_a_directory_that_may_not_be_listed_does_not_hide_the_next(
         (("x", "--max-bytes", "many"), "argument --max-bytes: invalid int value: 'many'"),
         (("x", "--max-bytes", "-5"), "--max-bytes must be 0 or more"),
         (("x", "--format", "xml"), "argument --format: invalid choice: 'xml'"),
-        (("x", "--key-decoder-class", "com.example.Mine"), "com.example.Mine: not a class known"),
+        (("x", "--key-decoder-class", "com.example.Mine"), "com.example.Mine: unknown class"),
         (("x", "--value-decoder-class", f"{API}.LongDecodr"), f"did you mean {API}.LongDecoder?"),
-        (("x", "--offsets-decoder", "--cluster-metadata-decoder"), "one only"),
-        (("x", "--offset", "3", "--end-offset", "5"), "one or the other"),
-        (("x", "--start-offset", "9", "--end-offset", "3"), "9 and --end-offset 3: contradict"),
+        (("x", "--offsets-decoder", "--cluster-metadata-decoder"), "exclude each other"),
+        (("x", "--offset", "3", "--end-offset", "5"), "cannot be combined with"),
+        (("x", "--start-offset", "9", "--end-offset", "3"), "9 is after --end-offset 3"),
         (
             ("x", "--start-time", "2000", "--end-time", "1970-01-01"),
-            "and --end-time 0: contra",
+            "is after --end-time 0",
         ),
         (
             ("x", "--start-offset", "99999999999999999999"),
@@ -118,7 +118,7 @@ def test_a_directory_that_may_not_be_listed_does_not_hide_the_next(
             "'99999999999999999999': expected a producer id, up to 9223372036854775807",
         ),
         (("x", "--start-time", "yesterday"), "expected epoch milliseconds or a time such as"),
-        (("x", "--key-hex", "0g"), "expected hex digits"),
+        (("x", "--key-hex", "0g"), "expected two hex digits per byte"),
         (("x", "--key-base64", "%%"), "expected base64"),
     ],
 )

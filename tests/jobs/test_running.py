@@ -54,5 +54,5 @@ def test_list_does_not_call_a_running_broker_a_crashed_one(data, capsys):
     assert capsys.readouterr().out.splitlines()[1] == "  a broker is running on this directory"
     cli.main(["list", str(data)])
     assert capsys.readouterr().out.splitlines()[1] == (
-        "  not stopped cleanly: the next start recovers its logs; .lock is there"
+        "  not stopped cleanly: the next start will recover the logs; .lock exists"
     )

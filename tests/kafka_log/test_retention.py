@@ -180,7 +180,7 @@ def test_a_high_watermark_beyond_the_log_counts_as_its_end():
 
 
 def test_a_log_start_beyond_the_log_is_refused():
-    with pytest.raises(LogError, match="found log start 16, expected at most the log end 15"):
+    with pytest.raises(LogError, match="found log start 16, expected at most its end 15"):
         plan(log_start_offset=16)
 
 

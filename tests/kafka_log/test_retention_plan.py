@@ -198,7 +198,7 @@ def test_a_log_whose_end_is_damaged_is_not_emptied(directory):
     log = directory / "00000000000000000010.log"
     data = log.read_bytes()
     log.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(LogError, match="ends at 15 but is valid only up to 14; recover it first"):
+    with pytest.raises(LogError, match="ends at 15 but is sound only up to 14; recover it first"):
         plan_partition(directory, LogConfig(retention_ms=0), CLOCK, high_watermark=15)
 
 

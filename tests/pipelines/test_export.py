@@ -561,7 +561,7 @@ def test_the_manifest_has_the_sum_of_every_file(spark, capsys, data, tmp_path):
     code, added, err = run(capsys, *arguments, "--now", FIRST)
     assert (code, added) == (CLEAN, {"leader_epochs": 1})
     place = lake / "manifests" / "2026-11-16T12-00-00.005Z.json"
-    assert err.endswith(f"files read: {place}\n")
+    assert err.endswith(f"files read; manifest: {place}\n")
     manifest = json.loads(place.read_text())
     # Sums and sizes of the same files when the broker's directory was packed.
     packed = {each.path: (each.sha256, each.size) for each in golden.checksums(PACK)}
@@ -707,7 +707,7 @@ def test_a_place_that_can_be_written_to_is_left_as_it_was(spark, tmp_path):
     ("arguments", "message"),
     [
         (["."], "no --output DIR given"),
-        ([".", "--output", "x", "--table", "record"], "no table record: did you mean records?"),
+        ([".", "--output", "x", "--table", "record"], "table record: did you mean records?"),
         ([".", "--output", "x", "--format", "csv"], "invalid choice: 'csv'"),
     ],
 )

@@ -266,7 +266,7 @@ def test_without_a_high_watermark_the_end_of_the_log_is_taken_and_said_so(capsys
     (log_dir / "replication-offset-checkpoint").unlink()
     row = one(rows(capsys, log_dir, COMPACT, "--now", NOW))
     assert row["high_watermark"] == 10
-    assert row["note"] == "no high watermark is known: taken to be the log end"
+    assert row["note"] == "no high watermark is known: the log end is used"
 
 
 @pytest.mark.parametrize("checkpoint", [11, 99])

@@ -58,6 +58,5 @@ def test_help_tells_which_releases_are_known(capsys):
     compact.main(["--help"])
     said = " ".join(capsys.readouterr().out.split())
     assert (
-        "follow the rules of this Kafka version: 3.9.1 (only that release) or 4.3; default: 4.3"
-        in said
+        "follow the rules of this Kafka version: 3.9.1 (only that release) or 4.3 (default)" in said
     )

@@ -203,7 +203,7 @@ def test_a_lock_that_nobody_holds_is_not_told(capsys, log_dir):
 
 def test_a_high_watermark_beyond_the_log_end_is_the_log_end(capsys, log_dir, tmp_path):
     words = [log_dir, COMPACT, "--now", NOW, "--high-watermark", 99]
-    note = "high watermark 99 lies behind the log end: taken to be that, 10"
+    note = "high watermark 99 is beyond the log end: the log end 10 is used"
     assert note in run(capsys, *words, "--output", tmp_path / "out")[2]
     text = (tmp_path / "out" / "replication-offset-checkpoint").read_text()
     assert text == "0\n1\norders 0 10\n"

@@ -174,7 +174,7 @@ def test_where_nothing_of_kafkas_is_the_exit_code_is_3(tmp_path: Path) -> None:
     assert run(empty) == (
         3,
         "",
-        f"{empty}: no Kafka files found\n0 files: 1 path without Kafka's files\n",
+        f"{empty}: no Kafka files found\n0 files: 1 path without Kafka files\n",
     )
     text = write(tmp_path / "notes.txt", b"hello")
     dumped = run(text)
