@@ -37,7 +37,7 @@ examples:
 
 exit codes:
   0  success, even if there was nothing to clean
-  1  damaged batches were skipped (--skip-damaged), or a checkpoint is malformed
+  1  damage was found or skipped (--skip-damaged), or a file is malformed
   2  wrong usage
   3  something could not be read, cleaned or written
 

@@ -42,7 +42,7 @@ SEGMENT_KINDS = (
     FileKind.TRANSACTION_INDEX,
 )
 _NEEDED = (FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX)
-"""The files that a broker creates for every segment."""
+"""What a broker makes for every segment."""
 
 
 class Trouble(StrEnum):
