@@ -315,9 +315,8 @@ def _side_by_side(total: Sequence[Row]) -> Iterator[str]:
     names = ("", *(row["scenario"] for row in total))
     notes: list[str] = []
     lines = [(name, *(show(row, notes) for row in total)) for name, show in _MEASURES]
-    _, *rest = table(
-        [""] * len(names), [names, *lines]
-    )  # names of settings must not become upper case
+    # The names of settings must not become upper case, so they are not the header.
+    _, *rest = table([""] * len(names), [names, *lines])
     yield from rest
     yield ""
     for number, note in enumerate(notes, 1):

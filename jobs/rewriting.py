@@ -243,9 +243,8 @@ def answers(
         ):
             if isinstance(row, Failure):
                 if getattr(arguments, "output", None) and row.message.endswith(FULL_OUTPUT):
-                    raise OSError(
-                        errno.ENOSPC, os.strerror(errno.ENOSPC)
-                    )  # the disk is full for all tasks
+                    # The disk is full for all tasks.
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
                 done.fail(row.task.path, f"{place}{row.message}", is_damage=row.is_damage)
                 if done.tell(f"{place}{row.message}"):

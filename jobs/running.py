@@ -51,9 +51,8 @@ def _below(directory: str, lock: str, depth: int) -> Iterator[str]:
     from kafka_log.directory import EntryKind, list_directory
     from kafka_log.names import parse_directory_name
 
-    entries = list_directory(
-        directory
-    ).entries  # the verb itself reports directories that cannot be listed
+    # The verb itself reports directories that cannot be listed.
+    entries = list_directory(directory).entries
     if any(entry.name == lock for entry in entries):
         yield directory
     elif depth:

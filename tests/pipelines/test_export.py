@@ -106,7 +106,7 @@ def test_a_second_export_to_delta_adds_only_what_is_new(delta_spark, capsys, dat
     assert found.columns[:8] == [name for name, _, _ in COLUMNS["records"]][:8]
     assert found.schema["value"].metadata["comment"] == "null is a tombstone, empty is not"
     (detail,) = DeltaTable.forPath(delta_spark, location).detail().collect()
-    assert detail["description"] == "a row a record, as Spark's Kafka source has them"
+    assert detail["description"] == "one row per record, as in Spark's Kafka source"
     assert detail["partitionColumns"] == ["topic"]
 
 
