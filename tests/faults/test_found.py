@@ -130,7 +130,7 @@ def test_recovery_in_place_finishes_a_swap(sources, tmp_path, capsys):
     orders = data / "orders-0"
     swapped = orders / "00000000000000000002.log.swap"
     shutil.copy(orders / "00000000000000000002.log", swapped)
-    options = ["--in-place", f"--now={NOW}", "--engine=local", "--files"]
+    options = ["--in-place", "--files", f"--now={NOW}", "--engine=local"]
     code, out, err = run_verb(recover.main, capsys, data, *options)
     assert code == 0, err
     assert "completes an unfinished swap" in out
