@@ -1,7 +1,8 @@
-"""The command line: argv to options to work to output; one module a verb.
+"""The command line: parse arguments, do the work, print the result; one module per verb.
 
-`python -m jobs.cli` has the current directory first on the search path, and that may be evidence:
-it is dropped here, before anything else is imported. Our own packages come from beside this one.
+`python -m jobs.cli` puts the current directory first on the search path, and that directory may be
+evidence. It is dropped here, before anything else is imported. Our own packages are found next to
+this one.
 """
 
 import os

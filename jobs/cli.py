@@ -1,4 +1,4 @@
-"""`kafka-forensics VERB …`: one module a verb, loaded when it is asked for."""
+"""`kafka-forensics VERB …`: one module per verb, imported when the verb is used."""
 
 import gc
 import sys
@@ -9,13 +9,13 @@ from jobs.options import CLEAN, USAGE, guarded, nearest
 from kafka_format.shown_text import escaped
 
 VERBS = {
-    "list": "what is here: partitions, files, sizes, offsets, cleanly stopped or not",
-    "offsets": "log start, high watermark, last stable offset, log end, and what blocks them",
-    "compact": "what Kafka's cleaner would keep, and why a broker would or would not clean",
-    "retain": "what retention would delete, by time, size and start offset",
-    "recover": "what a restart would truncate and rebuild",
-    "export": "tables as Delta or Parquet, each time only what is new, with a manifest",
-    "dump": "the contents of files, in kafka-dump-log's words or as JSON lines",
+    "list": "list partitions, files, sizes and offsets, and whether the broker stopped cleanly",
+    "offsets": "print the offsets of each log, such as its high watermark, and what blocks them",
+    "compact": "show what Kafka's log cleaner would keep, and why; write a compacted copy",
+    "retain": "show what retention would delete by time, size and log start offset",
+    "recover": "show what a restart would truncate, lose and rebuild",
+    "export": "write tables as Delta or Parquet with a manifest; later runs add only new rows",
+    "dump": "print the contents of files, in kafka-dump-log's format or as JSON lines",
 }
 
 _OTHER_WORDS = {
@@ -44,18 +44,19 @@ _OTHER_WORDS = {
     "parquet": "export",
     "delta": "export",
 }
-"""What other tools call it."""
+"""Words that other tools use for our verbs."""
 _LIKENESS = 0.75
-"""How alike a mistyped verb must be (difflib): `exprot` is, `tail` and `retain` are not."""
+"""How similar a mistyped verb must be (difflib): `exprot` matches `export`, `tail` does not match
+`retain`."""
 _FEW_COLLECTIONS = 50_000
-"""New objects before the next look for garbage: importing numba alone makes more."""
+"""New objects before the next garbage collection; importing numba creates more than that."""
 
 
 def program() -> int:
-    """`main` as a process of its own, which need not tidy up as one that goes on."""
+    """Run `main` as the whole process, which need not clean up its memory before it ends."""
     gc.set_threshold(_FEW_COLLECTIONS)
     code = main()
-    gc.freeze()  # Python would search all that was imported once more before it ends
+    gc.freeze()  # Python would otherwise traverse every imported object once more at exit
     return code
 
 
@@ -82,7 +83,7 @@ def _without_verb(arguments: Sequence[str]) -> int:
 
 
 def _meant(word: str) -> str:
-    """Suggest a verb: another tool's word for it, the beginning of one, or one mistyped."""
+    """Suggest a verb for another tool's word, the beginning of a verb, or a mistyped one."""
     if word in _OTHER_WORDS:
         return f": did you mean {_OTHER_WORDS[word]}?"
     return nearest(word, [*VERBS], cutoff=_LIKENESS)
@@ -99,9 +100,9 @@ def _help() -> str:
     verbs = "\n".join(f"  {verb:{width}}  {says}" for verb, says in VERBS.items())
     return (
         "usage: kafka-forensics VERB PATH... [options]\n\n"
-        "Shows what is in Apache Kafka's log directories, and what is wrong there.\n\n"
+        "Inspect, check and repair Apache Kafka log directories offline.\n\n"
         f"verbs:\n{verbs}\n\n"
-        "kafka-forensics VERB --help lists the options of a verb."
+        "Run kafka-forensics VERB --help for the options of a verb."
     )
 
 

@@ -1,4 +1,4 @@
-"""`kafka-forensics compact`: what Kafka's cleaner would keep, and a compacted copy."""
+"""`kafka-forensics compact`: run Kafka's log cleaner offline, or show what it would do."""
 
 from __future__ import annotations
 
@@ -23,28 +23,32 @@ if TYPE_CHECKING:
     from pipelines.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
-Run Kafka's log cleaner offline: the same segments, byte for byte, that a broker with these settings
-and this clock would leave. PATH is a log dir, several in one directory, or a partition directory.
-Topics without `compact` in their cleanup.policy are left as they are. Retention follows each pass,
-as in a broker: topics with `compact,delete` also lose segments by retention.ms and retention.bytes.
-Without --output and --in-place nothing is written.
+Run Kafka's log cleaner offline. The result is byte for byte what a broker with the same settings
+and the same clock would leave. Topics without `compact` in cleanup.policy are not changed.
+Retention runs after each round, as in a broker: topics with `compact,delete` also lose segments by
+retention.ms and retention.bytes. Without --output or --in-place, nothing is written.
 """
 _EPILOG = """\
-examples: what a topic would shrink to, cleaned from its beginning
-  kafka-forensics compact /data --topic orders --set cleanup.policy=compact --first-dirty 0
-a compacted copy of a log dir, ready for a broker
-  kafka-forensics compact /data --passes until-clean --output /copy
+examples:
+  How small would a topic become if it were cleaned from its start?
+    kafka-forensics compact /data --topic orders --set cleanup.policy=compact --first-dirty 0
+  Write a compacted copy of a log dir that a broker can start on.
+    kafka-forensics compact /data --passes until-clean --output /copy
 
-exit codes: 0 done (whether anything was cleaned or not), 1 damaged batches were left out
-(--skip-damaged), or a checkpoint is malformed, 2 usage, 3 something could not be read, cleaned or
-written. All fields: docs/jobs/compact.md
+exit codes:
+  0  success, even if there was nothing to clean
+  1  damage was found or skipped (--skip-damaged), or a file is malformed
+  2  wrong usage
+  3  something could not be read, cleaned or written
+
+All columns and JSON fields: docs/jobs/compact.md
 """
 _UNTIL_CLEAN, _UNTIL_UNCHANGED = "until-clean", "until-unchanged"
 _MIB = 1024 * 1024
 _PARALLEL_ABOVE = 4096 * _MIB
 _TASK_MEMORY = 512 * _MIB
 _LEAST_TASK_MEMORY = 16 * 1024
-_NUMBERS = ("dirty from", "cleaned to", "start size", "end size", "saved", "messages", "kept")
+_NUMBERS = ("dirty from", "cleaned to", "size before", "size after", "saved", "messages", "kept")
 _COLUMNS = ("partition", *_NUMBERS, "removed", "due", "blocked by")
 _REASONS = {
     "removed_superseded": "superseded",
@@ -77,70 +81,73 @@ def _parser() -> options.Parser:
 
 
 def _add_cleaning(parser: options.Parser) -> None:
-    group = parser.add_argument_group("how to clean")
+    group = parser.add_argument_group("cleaning")
     group.add_argument(
         "--first-dirty",
         type=options.offset,
         metavar="OFFSET",
-        help="where the dirty part begins, for every pass; default: cleaner-offset-checkpoint, then"
-        " where the pass before ended",
+        help="start every round at this offset, such as 0; default: cleaner-offset-checkpoint, then"
+        " the end of the previous round",
     )
     group.add_argument(
         "--high-watermark",
         type=options.high_watermark,
         metavar="OFFSET",
-        help="what is replicated: an offset, or `end`; default: the checkpoint, else the end",
+        help="high watermark: an offset, or `end` for the log end; default: the checkpoint, else"
+        " the log end",
     )
     group.add_argument(
         "--passes",
         type=_passes,
         default=1,
         metavar=f"N|{_UNTIL_CLEAN}|{_UNTIL_UNCHANGED}",
-        help="rounds of the cleaner, each ends where its map is full; or until nothing is dirty; or"
-        " from the same offset until one changes no file; default: 1",
+        help=f"rounds to run: a number (default: 1), `{_UNTIL_CLEAN}` (until nothing is dirty) or"
+        f" `{_UNTIL_UNCHANGED}` (from the same offset, until no file changes)",
     )
     group.add_argument(
-        "--when-due", action="store_true", help="only what a broker would clean at this time"
+        "--when-due",
+        action="store_true",
+        help="clean only the logs that a broker would clean at this time",
     )
     group.add_argument(
         "--dedupe-buffer-size",
         type=_size,
         metavar="BYTES",
-        help="memory for keys, 24 bytes each; default: log.cleaner.dedupe.buffer.size",
+        help="size of the offset map, 24 bytes per key; default: log.cleaner.dedupe.buffer.size",
     )
     group.add_argument(
         "--cores",
         type=_cores,
         metavar="N",
-        help="threads that clean one partition; default: those that other partitions leave idle",
+        help="threads per partition; default: the cores that other partitions do not use",
     )
     group.add_argument(
         "--parallel-above",
         type=_size,
         metavar="BYTES",
-        help="a partition larger than that is copied by many tasks; default: 4 GiB",
+        help="clean partitions larger than this in many tasks; default: 4 GiB",
     )
     group.add_argument(
         "--task-memory",
         type=_task_memory,
         metavar="BYTES",
-        help="about what each of those tasks may take; default: 512 MiB",
+        help="approximate memory per task; default: 512 MiB",
     )
     known_by = group.add_mutually_exclusive_group()
     known_by.add_argument(
         "--exact-keys",
         action="store_true",
-        help="compare whole keys, not hashes of 128 bits: slower, and the proof",
+        help="compare whole keys instead of 128-bit hashes; slower, but cannot collide",
     )
     known_by.add_argument(
         "--md5-keys",
         action="store_true",
-        help="know keys by their MD5 as Kafka does, for what it made of keys crafted to collide",
+        help="identify keys by their MD5 hash, as Kafka does, even where hashes collide",
     )
     group.add_argument(
         "--skip-damaged",
         action="store_true",
-        help="leave damaged batches out, and report each; without it they end the cleaning",
+        help="skip damaged batches and report each, instead of stopping at the first",
     )
 
 
@@ -178,19 +185,21 @@ def _work(arguments: argparse.Namespace) -> int:
 
     compaction_explained.check(arguments)
     if arguments.skip_damaged and arguments.in_place:
-        raise options.UsageError("--skip-damaged leaves bytes out for ever: use --output")
+        raise options.UsageError(
+            "--skip-damaged would drop bytes permanently: use it with --output, not --in-place"
+        )
     found = rewriting.find(arguments)
     if not arguments.quiet:
         _tell_beforehand(arguments)
     high_watermark = arguments.high_watermark
-    # The end and the beginning are of every log.
+    # `end` and offset 0 exist in every log, other offsets do not.
     found.of_one(None if high_watermark == END else high_watermark, arguments.first_dirty or None)
     if arguments.high_watermark is not None:
         found.tasks[:] = [replace(task, high_watermark=high_watermark) for task in found.tasks]
     compact = function(arguments, found)
-    told = compaction_explained.run(arguments, found, compact)
-    if told is not None:
-        return told
+    code = compaction_explained.run(arguments, found, compact)
+    if code is not None:
+        return code
     rewrite = rewriting.Rewriting(
         verb="compact",
         function=compact,
@@ -205,7 +214,7 @@ def _work(arguments: argparse.Namespace) -> int:
 
 
 def _tell_beforehand(arguments: argparse.Namespace) -> None:
-    """Options without an effect here."""
+    """Report options that have no effect here."""
     given = [
         name
         for name, value in (
@@ -215,11 +224,13 @@ def _tell_beforehand(arguments: argparse.Namespace) -> None:
         if value is not None
     ]
     if given and (why := _why_one_task(arguments)) is not None:
-        rewriting.tell(f"{', '.join(given)}: no effect with {why}, one task a partition")
+        rewriting.tell(
+            f"{', '.join(given)}: no effect with {why}, which runs one task per partition"
+        )
 
 
 def _why_one_task(arguments: argparse.Namespace) -> str | None:
-    """What keeps partitions from being copied by many tasks."""
+    """Return the option because of which a partition is one task, if any."""
     reasons = {
         "--explain": arguments.explain is not None,
         "--explain-key": arguments.explain_key is not None,
@@ -233,7 +244,7 @@ def _why_one_task(arguments: argparse.Namespace) -> str | None:
 
 
 def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
-    """What is done to each partition."""
+    """Return the function to run on each partition."""
     from pipelines.compaction import CompactPartition
     from pipelines.engine import available_processors
     from pipelines.parallel_compaction import Parallel
@@ -283,7 +294,7 @@ def _show(done: Done, places: Places, arguments: argparse.Namespace) -> None:
         for row in (*done.checkpoints, *rows):
             print(json_line(row))
         return
-    # A log dir has many topics that are none of the cleaner's: told of where they were asked for.
+    # Most topics of a log dir are not compacted: list those only if they were selected.
     shown = [row for row in rows if "is_due" in row or row["kind"] == "round"]
     if not shown or not options.Selection.of(arguments).is_everything:
         shown = list(rows)
@@ -296,7 +307,7 @@ def _show(done: Done, places: Places, arguments: argparse.Namespace) -> None:
 
 
 def _cells(row: Row) -> list[object] | None:
-    """A line a round; a line a partition where there was none."""
+    """Return one line per round, or one line for a partition without rounds."""
     name = f"{row['topic']}-{row['partition']}"
     if row["kind"] == "round":
         return [
@@ -322,7 +333,7 @@ def _cells(row: Row) -> list[object] | None:
 
 
 def _percent(before: int, after: int) -> str | None:
-    """`66.1 %`; all and nothing are only said of all and nothing."""
+    """Return `66.1 %`; `100.0 %` and `0.0 %` are never the result of rounding."""
     if not before:
         return None
     text = f"{100 * (1 - after / before):.1f}"
@@ -334,7 +345,7 @@ def _percent(before: int, after: int) -> str | None:
 
 
 def _removed(row: Row) -> str | None:
-    """`12 superseded, 1 aborted, 300 by retention.ms`"""
+    """Return counts such as `12 superseded, 1 aborted, 300 by retention.ms`."""
     parts = [f"{row[key]:,} {name}" for key, name in _REASONS.items() if row.get(key)]
     for rule, name in _RETENTION.items():
         counted = "records" if row.get("kind") == "partition" else "cleaned_records"
@@ -354,7 +365,7 @@ def _due(row: Row) -> str:
 
 
 def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namespace) -> None:
-    """What Kafka's cleaner writes to its log, for all partitions together."""
+    """Print what Kafka's cleaner writes to its log, for all partitions together."""
     rounds = [row for row in done.rows if row["kind"] == "round"]
     partitions = [row for row in done.rows if row["kind"] == "partition" and "is_due" in row]
     for row in partitions:
@@ -362,8 +373,8 @@ def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namesp
             rewriting.tell(f"{row['path']}: {hint}")
     if tasks and not any(task.config.compact for task in tasks):
         rewriting.tell(
-            "no topic here has cleanup.policy=compact, as far as is known:"
-            " --set cleanup.policy=compact cleans all of them"
+            "no topic is known to have cleanup.policy=compact;"
+            " --set cleanup.policy=compact cleans all topics"
         )
     end = f"{options.by_rules(arguments)}{done.where}"
     if rounds:
@@ -378,31 +389,35 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
     if row["checkpoint_was_invalid"] and first_dirty != 0:
         begin = row["cleaner_checkpoint"] if first_dirty is None else first_dirty
         start = row["first_dirty_offset"]
-        hints.append(f"{begin} lies outside of the log: cleaned from its start, {start}, as Kafka")
+        hints.append(
+            f"{begin} is outside the log: cleaned from the log start, {start}, as in Kafka"
+        )
     if row["cut_bytes"]:
-        hints.append(f"{row['cut_bytes']} bytes at its end are no batch: a restart cuts them off")
+        hints.append(f"the last {row['cut_bytes']} bytes are not a batch: a restart truncates them")
     if row["deleted_segments"]:
         counted = rewriting.counted(row["deleted_segments"], "segment")
         size = human_size(sum(each["size_in_bytes"] for each in row["retention"]))
         rules = ", ".join(dict.fromkeys(_RETENTION[each["rule"]] for each in row["retention"]))
         hints.append(
             f"retention deletes {counted} ({size}) up to offset {row['new_log_start_offset']},"
-            f" {rules}; the log has {human_size(row['bytes_after'])} left"
+            f" {rules}; {human_size(row['bytes_after'])} of the log are left"
         )
     if not row["is_clean"] and row["rounds"]:
         hints.append(
-            f"the map was full: still dirty from {row['new_cleaner_checkpoint']} on"
-            f" (--passes {_UNTIL_CLEAN}, or a larger --dedupe-buffer-size)"
+            f"the offset map was full: still dirty from offset {row['new_cleaner_checkpoint']}"
+            f" (use --passes {_UNTIL_CLEAN} or a larger --dedupe-buffer-size)"
         )
     if row["is_settled"] is False:
-        hints.append(f"{row['rounds']} passes, and the last of them still changed something")
+        rounds = rewriting.counted(row["rounds"], "round")
+        last = "it" if row["rounds"] == 1 else "the last one"
+        hints.append(f"stopped after {rounds}, and {last} still changed a file")
     if row["note"]:
         hints.append(row["note"])
     return hints
 
 
 def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
-    """The quantities of Kafka's (LogCleaner.CleanerThread.recordStats), counted as it counts."""
+    """Return Kafka's own statistics (LogCleaner.CleanerThread.recordStats), counted its way."""
     total: Row = {name: sum(row[name] for row in rounds) for name in _SUMMED}
     total["retention"] = [each for row in rounds for each in row["retention"]]
     seconds, index_seconds = total["elapsed_seconds"], total["elapsed_index_seconds"]
@@ -412,7 +427,7 @@ def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
     fullest = max(row["buffer_utilization"] for row in rounds)
     less = _percent(total["bytes_read"], total["kept_bytes"])
     fewer = "an unknown part" if kept is None else _percent(read, kept)
-    more = f"; {unread:,} more went unread, with their batches" if unread else ""
+    more = f"; {unread:,} more in batches that were removed unread" if unread else ""
     messages = "an unknown number of messages" if kept is None else f"{kept:,} messages"
     lines = [
         f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{end}",
@@ -432,8 +447,8 @@ def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
     if delays:
         due = sum(row["is_due"] for row in partitions)
         lines.append(
-            f"delayed         {rewriting.counted(len(delays), 'partition')} of {due} that are due,"
-            f" by {max(delays) / 1000:,.1f} s at most (max.compaction.lag.ms)"
+            f"delayed         {len(delays)} of {rewriting.counted(due, 'partition')} due,"
+            f" by up to {max(delays) / 1000:,.1f} s (max.compaction.lag.ms)"
         )
     return "\n".join(lines) + "\n"
 
@@ -454,13 +469,13 @@ _SUMMED = (
 
 
 def _speed(size: int, seconds: float, *, of: float | None = None) -> str:
-    """`17 KiB in 0.2 s (0.1 MB/s, 50.0 % of the time)`"""
-    told = []
+    """Return `17 KiB in 0.2 s (0.1 MB/s, 50.0 % of the time)`."""
+    parts = []
     if seconds > 0:
-        told.append(f"{size / _MIB / seconds:,.1f} MB/s")
+        parts.append(f"{size / _MIB / seconds:,.1f} MB/s")
     if of:
-        told.append(f"{100 * seconds / of:.1f} % of the time")
-    speed = f" ({', '.join(told)})" if told else ""
+        parts.append(f"{100 * seconds / of:.1f} % of the time")
+    speed = f" ({', '.join(parts)})" if parts else ""
     return f"{human_size(size)} in {seconds:.1f} s{speed}"
 
 

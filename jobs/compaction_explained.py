@@ -1,4 +1,4 @@
-"""What `compact` tells instead of doing: why each record stays, one key's life, other settings."""
+"""`compact --explain`, `--explain-key` and `--what-if`: explain the cleaner without cleaning."""
 
 from __future__ import annotations
 
@@ -27,43 +27,44 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _HEX, _BASE64 = "0x", "base64:"
-_LIFE = ("partition", "round", "offset", "time", "what", "verdict", "rule", "why")
+_LIFE = ("partition", "round", "offset", "time", "type", "verdict", "rule", "detail")
 _BAR = 40
 
 
 def add_arguments(parser: options.Parser) -> None:
-    """`explain`, `explain_format`, `explain_key`, `what_if`."""
-    group = parser.add_argument_group("what to tell instead (nothing is cleaned)")
+    """Add `explain`, `explain_format`, `explain_key` and `what_if`."""
+    group = parser.add_argument_group("explain instead of cleaning")
     group.add_argument(
         "--explain",
         type=options.new_directory,
         metavar="DIR",
-        help="write the table compaction: a row a record, kept or removed, and by which rule",
+        help="write the table `compaction` to this new directory: one row per record, kept or"
+        " removed, and by which rule",
     )
     group.add_argument(
         "--explain-format",
         choices=("parquet", "delta"),
-        help="of what --explain writes: parquet (default, a file a partition), or delta (needs"
-        " Spark)",
+        help="write --explain as parquet (default, one file per partition) or delta (needs Spark)",
     )
     group.add_argument(
         "--explain-key",
         type=key_of,
         metavar="KEY",
-        help="every record of this key, and what becomes of it; text, 0xHEX or base64:…",
+        help="print every record of this key and what happens to it; KEY is text, 0xHEX or"
+        " base64:TEXT",
     )
     group.add_argument(
         "--what-if",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="what would stay under another setting, side by side; several at once with spaces"
-        " between; repeatable",
+        help="compare the result under other settings, such as 'delete.retention.ms=0"
+        " segment.bytes=1048576'; repeatable",
     )
 
 
 def key_of(text: str) -> bytes:
-    """A key as it is typed."""
+    """Parse a key: text, 0x and hexadecimal digits, or base64: and base64."""
     try:
         if text.startswith(_HEX):
             return bytes.fromhex(text.removeprefix(_HEX))
@@ -77,7 +78,7 @@ def key_of(text: str) -> bytes:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    """Refuse what contradicts itself. Nothing is looked at."""
+    """Raise UsageError for options that contradict each other."""
     from kafka_log.cleaner.passes import UNTIL_CLEAN
 
     asked = [
@@ -90,19 +91,23 @@ def check(arguments: argparse.Namespace) -> None:
         if value is not None
     ]
     if arguments.explain_format is not None and arguments.explain is None:
-        raise options.UsageError("--explain-format is of what --explain writes: expected both")
+        raise options.UsageError("--explain-format needs --explain")
     if len(asked) > 1:
-        raise options.UsageError(f"{' and '.join(asked)}: expected one of them")
+        raise options.UsageError(f"{' and '.join(asked)} exclude each other")
     if asked and options.mode(arguments) is not options.Mode.DRY_RUN:
-        raise options.UsageError(f"{asked[0]} tells what would be: without --output, --in-place")
+        raise options.UsageError(
+            f"{asked[0]} writes no log: use it without --output and --in-place"
+        )
     if arguments.what_if and (arguments.passes not in (1, UNTIL_CLEAN) or arguments.when_due):
-        raise options.UsageError("--what-if cleans all that may be: without --passes, --when-due")
+        raise options.UsageError(
+            "--what-if always cleans everything: use it without --passes and --when-due"
+        )
     if not all(each.split() for each in arguments.what_if):
-        raise options.UsageError("--what-if: expected NAME=VALUE, found nothing")
+        raise options.UsageError("--what-if: found an empty string, expected NAME=VALUE")
 
 
 def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int | None:
-    """None if nothing of this was asked for."""
+    """Explain if an option asks for it and return the exit code; else return None."""
     if arguments.explain is None and arguments.explain_key is None and not arguments.what_if:
         return None
     if not arguments.quiet and (rules := options.by_rules(arguments)):
@@ -159,7 +164,7 @@ def _write(
         arguments, "explain", found.tasks, function, done, scratch=function.scratch
     ):
         if row["kind"] == "explained":
-            # By the name it has in the end.
+            # The file is renamed when the directory is complete.
             name = None if arguments.explain_format == "delta" else row["file"]
             place = None if name is None else str(Path(arguments.explain) / Path(name).name)
             row = row | {"file": place}  # noqa: PLW2901
@@ -173,7 +178,7 @@ def _to_delta(source: Path, target: str) -> None:
 
     files = sorted(map(str, source.glob("*.parquet")))
     if not files:
-        raise options.CannotRunError("no partition here is compacted: nothing to write")
+        raise options.CannotRunError("no partition is compacted: nothing to write")
     spark = spark_session("delta")
     ensure_delta(spark)
     schema = spark_schema("compaction", (*column_names("compaction"), "path"))
@@ -197,15 +202,17 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
     for line in table(("verdict", "rule", "rows"), lines, right=("rows",)):
         print(line)
     if not arguments.quiet:
-        told = [row for row in rows if row["note"] is None]
-        counted = rewriting.counted(len(told), "partition")
-        sys.stderr.write(f"{counts.total()} rows of {counted}: {arguments.explain}\n")
-        if not told:
+        explained = [row for row in rows if row["note"] is None]
+        counted = rewriting.counted(len(explained), "partition")
+        sys.stderr.write(f"{counts.total()} rows for {counted} written to {arguments.explain}\n")
+        if not explained:
             _no_topic()
 
 
 def _no_topic() -> None:
-    rewriting.tell("no topic here has cleanup.policy=compact: --set cleanup.policy=compact")
+    rewriting.tell(
+        "no topic is known to have cleanup.policy=compact; use --set cleanup.policy=compact"
+    )
 
 
 # -------------------------------------------------------------------------------- --explain-key
@@ -229,14 +236,14 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
     if not records and not done.failures and not done.damaged and not arguments.quiet:
         if any(task.config.compact for task in found.tasks):
             key = shown_key(arguments.explain_key)
-            rewriting.tell(f"no record of a compacted topic here has the key {key}")
+            rewriting.tell(f"no record of a compacted topic has the key {key}")
         else:
             _no_topic()
     return done.exit_code
 
 
 def shown_key(key: bytes) -> str:
-    """As it could be typed."""
+    """Return a key in the form in which it can be typed."""
     try:
         text = key.decode()
     except UnicodeDecodeError:
@@ -265,7 +272,7 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
     from pipelines.what_if import AS_IT_IS, compared, judge, totals
 
     done = rewriting.Done.of(found)
-    arguments.now = options.clock(arguments)()  # one for all
+    arguments.now = options.clock(arguments)()  # the same time for all scenarios
     scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
     tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]
     done.rows += rewriting.answers(arguments, "what-if", compared(tasks), judge, done)  # type: ignore[arg-type]
@@ -286,14 +293,14 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
 def _tasks(
     arguments: argparse.Namespace, name: str, given: tuple[str, ...]
 ) -> Iterator[ScenarioTask]:
-    """The partitions as `compact` would find them with these settings added."""
+    """Yield the partitions as `compact` would find them with these settings."""
     from jobs import compact
     from kafka_log.cleaner.passes import UNTIL_CLEAN
     from pipelines.what_if import ScenarioTask
 
     changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})
     try:
-        with contextlib.redirect_stderr(io.StringIO()):  # what is there was told of before
+        with contextlib.redirect_stderr(io.StringIO()):  # everything was reported before
             found = rewriting.find(changed)
     except options.UsageError as error:
         raise options.UsageError(f"--what-if {name!r}: {error}") from error
@@ -308,7 +315,8 @@ def _side_by_side(total: Sequence[Row]) -> Iterator[str]:
     names = ("", *(row["scenario"] for row in total))
     notes: list[str] = []
     lines = [(name, *(show(row, notes) for row in total)) for name, show in _MEASURES]
-    _, *rest = table([""] * len(names), [names, *lines])  # settings are not for upper case
+    # The names of settings must not become upper case, so they are not the header.
+    _, *rest = table([""] * len(names), [names, *lines])
     yield from rest
     yield ""
     for number, note in enumerate(notes, 1):
@@ -331,7 +339,7 @@ def _size(name: str) -> Any:
 
 
 def _when(at: str, reason: str) -> Any:
-    """A time, or that it is not known; why is a note below."""
+    """Return a function that shows a time or `unknown`, with the reason as a note below."""
 
     def show(row: Row, notes: list[str]) -> str:
         if row[reason] not in notes:
@@ -350,23 +358,23 @@ def _may_go(row: Row, _: list[str]) -> str | None:
 
 
 _MEASURES: tuple[tuple[str, Any], ...] = (
-    ("records now", _number("records_before")),
-    ("records kept", _number("records_after")),
-    ("size now", _size("bytes_before")),
-    ("size kept", _size("bytes_after")),
+    ("records before", _number("records_before")),
+    ("records after", _number("records_after")),
+    ("size before", _size("bytes_before")),
+    ("size after", _size("bytes_after")),
     ("reduction", _reduction),
-    ("segments now", _number("segments_before")),
-    ("segments kept", _number("segments_after")),
-    ("tombstones kept", _number("tombstones_after")),
+    ("segments before", _number("segments_before")),
+    ("segments after", _number("segments_after")),
+    ("tombstones after", _number("tombstones_after")),
     ("oldest tombstone", lambda row, _: rewriting.iso_time(row["oldest_tombstone_ms"])),
-    ("which may go", _may_go),
-    ("cleaning is due", _when("due_at_ms", "due_reason")),
-    ("and then again", _when("next_cleaning_at_ms", "next_cleaning_reason")),
+    ("removable from", _may_go),
+    ("cleaning due", _when("due_at_ms", "due_reason")),
+    ("next cleaning due", _when("next_cleaning_at_ms", "next_cleaning_reason")),
 )
 
 
 def _chart(total: Sequence[Row]) -> Iterable[str]:
-    """Bytes that stay, as bars of one scale."""
+    """Yield one bar per scenario: the bytes that are left, on one scale."""
     most = max(max(row["bytes_before"], row["bytes_after"]) for row in total) or 1
     width = max(len(row["scenario"]) for row in total)
     for row in total:

@@ -1,4 +1,4 @@
-"""`kafka-forensics dump`: files or directories in kafka-dump-log's words, or as JSON lines."""
+"""`kafka-forensics dump`: print files in kafka-dump-log's format, or as JSON lines."""
 
 from __future__ import annotations
 
@@ -19,17 +19,23 @@ if TYPE_CHECKING:
 _LARGE = 256 * 1024 * 1024
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
 _DESCRIPTION = """\
-Show what is in the files of a log directory. PATH is a file, a partition directory or a whole log
-dir. Text is what kafka-dump-log prints, word for word; with --format json every line is a JSON
-object and nothing is left out. Files are only read.
+Print the contents of the files of a log directory. The text output is the same as
+kafka-dump-log's. With --format json, every line is a JSON object and no field is left out.
+Nothing is written.
 """
 _EPILOG = """\
-example: all records of one producer, with their contents, as JSON
-  kafka-forensics dump /data/orders-0 --print-data-log --producer-id 4711 --format json
+example:
+  Print all records of one producer with their contents as JSON.
+    kafka-forensics dump /data/orders-0 --print-data-log --producer-id 4711 --format json
 
-exit codes: 0 clean, 1 damage found (an invalid batch, a wrong index entry, a torn end) or a batch
-above --max-decompressed-bytes not decoded, 2 usage, 3 something could not be read, changed while it
-was read, or is nothing of Kafka's. All fields: docs/jobs/dump.md
+exit codes:
+  0  no damage found
+  1  damage found, such as an invalid batch, a wrong index entry or a torn end; or a batch above
+     --max-decompressed-bytes was not decoded
+  2  wrong usage
+  3  something could not be read or changed while it was read, or no Kafka files were found
+
+All JSON fields: docs/jobs/dump.md
 """
 
 
@@ -47,45 +53,58 @@ def _dump(arguments: argparse.Namespace) -> int:
 
 
 def _listed(files: str) -> list[str]:
-    """As the original splits them: commas at the end are of no path."""
+    """Split a list of files as kafka-dump-log does, ignoring commas at the end."""
     return files.rstrip(",").split(",")
 
 
 def _parser() -> options.Parser:
     parser = options.Parser("dump", description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument("paths", nargs="*", metavar="PATH", help="file, partition or log directory")
-    _add_original_flags(parser.add_argument_group("as in kafka-dump-log"))
-    own = parser.add_argument_group("beyond kafka-dump-log")
-    own.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    options.add_paths(parser)
+    _add_original_flags(parser.add_argument_group("options of kafka-dump-log"))
+    own = parser.add_argument_group("additional options")
+    own.add_argument(
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="print kafka-dump-log's text (default), or one JSON object per line",
+    )
     own.add_argument(
         "--auto-decoder",
         action="store_true",
-        help="decode Kafka's own topics and snapshots by their names (with --format json and"
-        " --print-data-log this is always so)",
+        help="choose the decoder of Kafka's internal topics and snapshots by their names; always on"
+        " with --format json and --print-data-log",
     )
     own.add_argument(
         "--verify-index",
         action="store_true",
-        help="ask more of indexes: a log beside them, and a batch at every position",
+        help="check indexes more strictly: every entry must point at a batch of an existing log",
     )
     own.add_argument(
         "--all-findings",
         action="store_true",
-        help="print every finding on stderr, not only ten of one kind for each file",
+        help="print every finding on stderr, not only ten of each kind per file",
     )
-    own.add_argument("--quiet", action="store_true", help="no progress, notes or summary")
-    _add_filters(parser.add_argument_group("filters (a row must pass all; see docs/jobs/dump.md)"))
+    own.add_argument("--quiet", action="store_true", help="print no progress, notes or summary")
+    _add_filters(
+        parser.add_argument_group("filters (only rows that match all of them are printed)")
+    )
     return parser
 
 
 def _add_original_flags(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
-        "--files", action="append", default=[], metavar="FILE,FILE", help="PATHs, with commas"
+        "--files", action="append", default=[], metavar="FILE,FILE", help="comma-separated PATHs"
     )
-    group.add_argument("--deep-iteration", action="store_true", help="records, not only batches")
-    group.add_argument("--print-data-log", action="store_true", help="records with their contents")
     group.add_argument(
-        "--skip-record-metadata", action="store_true", help="contents alone; no control records"
+        "--deep-iteration", action="store_true", help="print records, not only batches"
+    )
+    group.add_argument(
+        "--print-data-log", action="store_true", help="print records with their keys and values"
+    )
+    group.add_argument(
+        "--skip-record-metadata",
+        action="store_true",
+        help="print only the keys and values of records",
     )
     for part in ("key", "value"):
         group.add_argument(
@@ -93,19 +112,23 @@ def _add_original_flags(group: argparse._ArgumentGroup) -> None:
             nargs="?",
             const=_STRING_DECODER,
             metavar="CLASS",
-            help=f"of {part}s: String-, Integer-, Long- or DefaultDecoder of"
-            " org.apache.kafka.tools.api",
+            help=f"decode {part}s with the StringDecoder (default), IntegerDecoder, LongDecoder or"
+            " DefaultDecoder of org.apache.kafka.tools.api",
         )
     for name, topic in (
         ("offsets", "__consumer_offsets"),
         ("transaction-log", "__transaction_state"),
-        ("cluster-metadata", "__cluster_metadata, and of snapshots"),
+        ("cluster-metadata", "__cluster_metadata and of its snapshots"),
         ("remote-log-metadata", "__remote_log_metadata"),
         ("share-group-state", "__share_group_state"),
     ):
-        group.add_argument(f"--{name}-decoder", action="store_true", help=f"records of {topic}")
+        group.add_argument(
+            f"--{name}-decoder", action="store_true", help=f"decode records of {topic}"
+        )
     group.add_argument(
-        "--index-sanity-check", action="store_true", help="only what a broker checks at start-up"
+        "--index-sanity-check",
+        action="store_true",
+        help="check indexes only as a broker does at startup",
     )
     group.add_argument(
         "--verify-index-only", action="store_true", help="check indexes without printing them"
@@ -115,16 +138,18 @@ def _add_original_flags(group: argparse._ArgumentGroup) -> None:
         type=int,
         default=5 * 1024 * 1024,
         metavar="BYTES",
-        help="how large a batch an index entry may lead to; default: 5 MiB",
+        help="maximum size of a batch that an index entry points at; default: 5 MiB",
     )
     group.add_argument(
-        "--max-bytes", type=int, metavar="BYTES", help="no more than the first bytes of a log"
+        "--max-bytes", type=int, metavar="BYTES", help="read only the first BYTES of each log"
     )
-    group.add_argument("--version", action=_Version, help="of kafka-forensics")
+    group.add_argument(
+        "--version", action=_Version, help="print the version of kafka-forensics and exit"
+    )
 
 
 class _Version(argparse.Action):
-    """Looks for the version only when it is asked for, which takes its time."""
+    """Look up the version only when the option is used, because that is slow."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **others: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, **others)
@@ -138,17 +163,21 @@ class _Version(argparse.Action):
 
 def _add_filters(group: argparse._ArgumentGroup) -> None:
     number = options.offset
-    group.add_argument("--offset", type=number, metavar="N", help="this offset")
-    group.add_argument("--start-offset", type=number, metavar="N", help="from this offset on")
-    group.add_argument("--end-offset", type=number, metavar="N", help="up to, without, this offset")
+    group.add_argument("--offset", type=number, metavar="N", help="only this offset")
+    group.add_argument(
+        "--start-offset", type=number, metavar="N", help="from this offset (inclusive)"
+    )
+    group.add_argument(
+        "--end-offset", type=number, metavar="N", help="up to this offset (exclusive)"
+    )
     group.add_argument(
         "--start-time",
         type=options.time_ms,
         metavar="TIME",
-        help="from this time on: epoch milliseconds or ISO 8601 (UTC)",
+        help="from this time (inclusive): epoch milliseconds or ISO 8601 (UTC)",
     )
     group.add_argument(
-        "--end-time", type=options.time_ms, metavar="TIME", help="up to, without, this time"
+        "--end-time", type=options.time_ms, metavar="TIME", help="up to this time (exclusive)"
     )
     group.add_argument(
         "--producer-id",
@@ -156,13 +185,22 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="N",
-        help="batches of this producer; repeatable",
+        help="only this producer; repeatable",
     )
     group.add_argument(
-        "--key", action="append", default=[], metavar="TEXT", help="records of this key; repeatable"
+        "--key",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="only records with this key; repeatable",
     )
     group.add_argument(
-        "--key-hex", type=_hex, action="append", default=[], metavar="HEX", help="the same, in hex"
+        "--key-hex",
+        type=_hex,
+        action="append",
+        default=[],
+        metavar="HEX",
+        help="the same with the key in hex",
     )
     group.add_argument(
         "--key-base64",
@@ -170,7 +208,7 @@ def _add_filters(group: argparse._ArgumentGroup) -> None:
         action="append",
         default=[],
         metavar="BASE64",
-        help="the same, in base64",
+        help="the same with the key in base64",
     )
 
 
@@ -178,7 +216,7 @@ def _hex(text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected hex digits, two a byte") from None
+        raise argparse.ArgumentTypeError(f"{text!r}: expected two hex digits per byte") from None
 
 
 def _base64(text: str) -> bytes:
@@ -198,7 +236,7 @@ def _options(arguments: argparse.Namespace) -> DumpOptions:
     ]
     if len(record_decoders) > 1:
         raise options.UsageError(
-            " and ".join(f"--{each.value}" for each in record_decoders) + ": one only"
+            " and ".join(f"--{each.value}" for each in record_decoders) + " exclude each other"
         )
     for name in ("max_bytes", "max_message_size"):
         if (getattr(arguments, name) or 0) < 0:
@@ -231,9 +269,7 @@ def _bytes_decoder(part: str, name: str | None) -> BytesDecoder:
     except ValueError:
         known = [decoder.value for decoder in BytesDecoder]
         hint = options.nearest(name or "", known) or f": expected one of {', '.join(known)}"
-        raise options.UsageError(
-            f"--{part}-decoder-class {name}: not a class known here{hint}"
-        ) from None
+        raise options.UsageError(f"--{part}-decoder-class {name}: unknown class{hint}") from None
 
 
 def _filters(arguments: argparse.Namespace) -> Filters:
@@ -243,7 +279,7 @@ def _filters(arguments: argparse.Namespace) -> Filters:
     if arguments.offset is not None:
         if start is not None or end is not None:
             raise options.UsageError(
-                "--offset and --start-offset or --end-offset: one or the other"
+                "--offset cannot be combined with --start-offset or --end-offset"
             )
         start, end = arguments.offset, arguments.offset + 1
     _require_range("offset", start, end)
@@ -261,9 +297,7 @@ def _filters(arguments: argparse.Namespace) -> Filters:
 
 def _require_range(what: str, start: int | None, end: int | None) -> None:
     if start is not None and end is not None and start > end:
-        raise options.UsageError(
-            f"--start-{what} {start} and --end-{what} {end}: contradict each other"
-        )
+        raise options.UsageError(f"--start-{what} {start} is after --end-{what} {end}")
 
 
 def _run(paths: Sequence[str], chosen: DumpOptions, *, all_findings: bool, quiet: bool) -> int:
@@ -303,7 +337,7 @@ def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:
 
 
 def _found(path: str, report: Report) -> Iterator[FoundFile]:
-    """What stands under the name of a file is one to dump; opening it says what it is."""
+    """Return a path with the name of a Kafka file itself, else the files below the path."""
     from kafka_log.directory import find_files, found_file
     from kafka_log.names import FileKind
 

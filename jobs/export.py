@@ -1,4 +1,4 @@
-"""`kafka-forensics export`: tables to Delta or Parquet, each time only what is new."""
+"""`kafka-forensics export`: write tables as Delta or Parquet; later runs add new rows only."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jobs.running import log_dirs_around, warn_running
 from jobs.table import table
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
 from kafka_format.shown_text import escaped
+from pipelines.report.text import counted
 
 if TYPE_CHECKING:
     import argparse
@@ -24,25 +25,30 @@ if TYPE_CHECKING:
     from pipelines.export import Exported, Written
 
 _DESCRIPTION = """\
-Write tables of log directories as Delta tables (or Parquet), one directory per table, with a
-manifest of the SHA-256 of every file that was read. A second export to the same place adds only
-what is new. PATH is a log dir, several in one directory, a partition directory, a file, a glob
-or a URI. Files are only read.
+Write the contents of log directories as Delta or Parquet tables, one directory per table. A
+manifest records the SHA-256 of every file that was read. Later exports to the same place add only
+new rows. PATH may also be a glob, or a URI such as s3://bucket/data.
 """
 _EPILOG = """\
-example: what a consumer would have seen, and who committed what
-  kafka-forensics export /var/lib/kafka/data --output /lake --table records --table consumer_offsets
+example:
+  Export all records and the offsets that consumers committed.
+    kafka-forensics export /data --output /lake --table records --table consumer_offsets
 
-exit codes: 0 exported, 1 exported and the files are damaged, 2 usage, 3 could not run, or a file
-was not read or changed meanwhile. docs/jobs/export.md
+exit codes:
+  0  exported
+  1  exported, but some files are damaged
+  2  wrong usage
+  3  could not run, or a file could not be read or changed while it was read
+
+All tables and options: docs/jobs/export.md
 """
 _SMALL_INPUT = 256 * 1024 * 1024
 _QUICK_START = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""For a JVM that lives for seconds."""
+"""JVM options for a short run."""
 _UNREAD = frozenset({"DIR001", "DIR007", "DIR008"})
-"""Findings about files that should have been read and were not, or not as they were."""
+"""Findings about files that were not read, or changed while they were read."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +59,9 @@ def _parser() -> options.Parser:
     parser = options.Parser("export", description=_DESCRIPTION, epilog=_EPILOG)
     options.add_paths(parser)
     parser.add_argument(
-        "--output", metavar="DIR", help="where to, a path or a URI that Spark can write to"
+        "--output",
+        metavar="DIR",
+        help="write the tables to this path, or to a URI that Spark can write to",
     )
     parser.add_argument(
         "--table",
@@ -61,28 +69,31 @@ def _parser() -> options.Parser:
         default=[],
         dest="tables",
         metavar="NAME",
-        help="one of them, such as records; repeatable; default: all",
+        help="export only this table, such as records; repeatable; default: all tables",
     )
     parser.add_argument(
-        "--format", choices=("delta", "parquet"), default="delta", help="delta (default) or parquet"
+        "--format",
+        choices=("delta", "parquet"),
+        default="delta",
+        help="format of the tables: delta (default) or parquet",
     )
     options.add_selection(parser)
-    group = parser.add_argument_group("which records")
+    group = parser.add_argument_group("records")
     group.add_argument(
         "--isolation-level",
         choices=("read_uncommitted", "read_committed"),
         default="read_uncommitted",
         metavar="LEVEL",
-        help="read_uncommitted (default), or read_committed as a consumer would see it",
+        help="export what a read_uncommitted (default) or read_committed consumer would see",
     )
-    group.add_argument("--include-control", action="store_true", help="also control records")
-    options.add_clock(parser, "the time of the export")
+    group.add_argument("--include-control", action="store_true", help="include control records")
+    options.add_clock(parser, "use this as the time of the export")
     parser.add_argument(
         "--no-sha256",
         action="store_true",
-        help="no sums in the manifest: every file is then read once, not twice",
+        help="leave the SHA-256 out of the manifest, so that every file is read only once",
     )
-    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
+    parser.add_argument("--quiet", action="store_true", help="print no progress bar and no summary")
     return parser
 
 
@@ -93,7 +104,7 @@ def _work(arguments: argparse.Namespace) -> int:
         raise options.UsageError("no --output DIR given")
     for name in arguments.tables:
         if name not in COLUMNS:
-            raise options.UsageError(f"no table {name}{options.nearest(name, tuple(COLUMNS))}")
+            raise options.UsageError(f"unknown table {name}{options.nearest(name, tuple(COLUMNS))}")
     warn_running(log_dirs_around(path for path in arguments.paths if "://" not in path))
     everything = tuple(name for name in COLUMNS if name not in WHAT_IF)
     exported = _export(arguments, tuple(dict.fromkeys(arguments.tables)) or everything)
@@ -103,12 +114,12 @@ def _work(arguments: argparse.Namespace) -> int:
 
 
 def _tell(exported: Exported, *, quiet: bool) -> None:
-    """To stderr: what is wrong with the files, and where the manifest is."""
+    """Print to stderr what is wrong with the files, and where the manifest is."""
     from kafka_format.access import forget, note_grown
 
     for path, how in exported.changes.changed.items():
         _say(f"{path}: changed while it was read: {how}")
-        forget(path)  # it is said
+        forget(path)  # reported here
     note_grown(exported.changes.grown)
     for each in exported.inputs:
         if each.problem is not None and each.path not in exported.changes.changed:
@@ -119,7 +130,7 @@ def _tell(exported: Exported, *, quiet: bool) -> None:
     if exported.findings:
         listed = ", ".join(f"{rule} {count}" for rule, count in sorted(exported.findings.items()))
         _say(f"findings: {listed} (docs/findings)")
-    _say(f"{len(exported.inputs)} files read: {exported.manifest}")
+    _say(f"{counted(len(exported.inputs), 'file')} read; manifest: {exported.manifest}")
 
 
 def _say(text: str) -> None:
@@ -147,7 +158,7 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     from pipelines.storage import Storage, StorageError
 
     try:
-        inventory = Storage(arguments.paths).scan()  # what is wrong is said before Spark starts
+        inventory = Storage(arguments.paths).scan()  # report problems before Spark starts
     except StorageError as error:
         raise options.CannotRunError(str(error)) from None
     _ensure_selected(arguments, inventory)
@@ -180,9 +191,7 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
 
 
 def _ensure_selected(arguments: argparse.Namespace, inventory: Inventory) -> None:
-    """Raise CannotRunError if no partition is selected: empty tables would look like an answer."""
-    from pipelines.report.text import counted
-
+    """Raise CannotRunError if no partition matches: empty tables would look like a result."""
     selection = options.Selection.of(arguments)
     found = [each for _, each in inventory.partitions() if each.partition is not None]
     if selection.is_everything or any(
@@ -194,11 +203,11 @@ def _ensure_selected(arguments: argparse.Namespace, inventory: Inventory) -> Non
 
 
 def spark_session(form: str, *, is_small: bool = False) -> SparkSession:
-    """Start Spark with Delta's jars only where they are needed: Parquet needs no download.
+    """Start Spark, with Delta's jars only if they are needed: Parquet needs no download.
 
-    What its JVM writes to stderr is discarded: the search for jars is pages of text, and whatever
-    fails is raised here as well. For little work (`is_small`) its code is compiled quickly rather
-    than well, which takes a third of the processor time of a start and a first job.
+    What the JVM writes to stderr is discarded: the search for jars prints pages of text, and
+    failures are raised here anyway. For small inputs (`is_small`) the JVM compiles quickly rather
+    than well, which reduces the processor time of the start and the first job to a third.
     """
     from pipelines import session as sessions
 
@@ -220,10 +229,10 @@ def spark_session(form: str, *, is_small: bool = False) -> SparkSession:
 
 @contextlib.contextmanager
 def _silent_stderr() -> Iterator[None]:
-    """For processes that are started in the block, as long as they live; not for this one."""
+    """Discard the stderr of processes started in the block, but not of this process."""
     try:
         kept = os.dup(2)
-    except OSError:  # closed: there is nothing to keep clean
+    except OSError:  # stderr is closed
         yield
         return
     ours = sys.stderr
@@ -231,7 +240,7 @@ def _silent_stderr() -> Iterator[None]:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        with open(kept, "w", closefd=False) as stream:  # a file that is open
+        with open(kept, "w", closefd=False) as stream:  # a descriptor that is open
             is_second = ours is sys.__stderr__
             with contextlib.redirect_stderr(stream if is_second else ours):
                 yield
@@ -243,9 +252,9 @@ def _silent_stderr() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _utf8_names() -> Iterator[None]:
-    """For processes that are started in the block: topics name directories, in any locale.
+    """Set a UTF-8 locale for processes started in the block, because topics name directories.
 
-    Java on Linux refuses a name that the locale's encoding does not have.
+    Java on Linux refuses a name that the locale cannot encode.
     """
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     effective = next((os.environ[name] for name in names if os.environ.get(name)), "C")
@@ -278,7 +287,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def _of_what_if(arguments: argparse.Namespace, tables: Sequence[str]) -> dict[str, str]:
-    """The time to judge by, for tables of what would be."""
+    """Return the option `now` for tables that show what would happen at a time."""
     from pipelines.schema import WHAT_IF
 
     is_asked = arguments.now is not None and not WHAT_IF.isdisjoint(tables)
@@ -295,7 +304,7 @@ def _show(written: Sequence[Written]) -> None:
 
 
 def _reason(error: Exception, output: str) -> str:
-    """One line out of the pages that Spark says."""
+    """Return one line of the pages that Spark prints for an error."""
     thrown = _innermost(error)
     text = str(error) if thrown is None else str(thrown.toString())
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -305,7 +314,7 @@ def _reason(error: Exception, output: str) -> str:
         for full in ("No space left on device", "Disk quota exceeded"):
             if full in line:
                 return f"{output}: {full}"
-    # Of an error in Python, Spark shows the traceback, whose last line says what it was.
+    # For an error in Python, Spark shows the traceback; its last line is the message.
     if any("Traceback (most recent call last)" in line for line in lines):
         return next(line for line in reversed(lines) if _PYTHON_ERROR.match(line) or line)
     return lines[0]
@@ -315,7 +324,7 @@ _PYTHON_ERROR = re.compile(r"[\w.]+(Error|Exception): ")
 
 
 def _innermost(error: Exception) -> Any:
-    """The Java exception that is the cause of all others; None if there is none."""
+    """Return the Java exception that caused all others; None if there is none."""
     thrown = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while thrown is not None and thrown.getCause() is not None:
         thrown = thrown.getCause()

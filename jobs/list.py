@@ -1,4 +1,4 @@
-"""`kafka-forensics list`: what is here, by names, small files and a few headers."""
+"""`kafka-forensics list`: list log dirs by file names, small files and a few batch headers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,24 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _DESCRIPTION = """\
-List what is in log directories: whose they are, whether a broker runs, stopped cleanly or crashed,
-topics and partitions with offsets and sizes, and every file that is out of place. Quick on any
-size: only names, small files and the last few batch headers of a log are read. Files are only read.
+List what is in log directories: which node they belong to, whether a broker is running, was stopped
+cleanly or crashed, topics and partitions with offsets and sizes, and files that are out of place.
+Fast for any size: only file names, small files and the last few batch headers of each log are read.
 """
 _EPILOG = """\
-example: every file of one topic, as JSON
-  kafka-forensics list /var/lib/kafka --topic orders --files --format json
+example:
+  List every file of one topic as JSON.
+    kafka-forensics list /var/lib/kafka --topic orders --files --format json
 
-exit codes: 0 nothing wrong, 1 something is malformed, 2 usage, 3 something could not be read, or
-nothing of Kafka's is there, or nothing matches --topic and --partition. All: docs/jobs/list.md
+exit codes:
+  0  nothing is wrong
+  1  something is malformed
+  2  wrong usage
+  3  something could not be read, no Kafka files were found, or no partition matches
+
+All columns and JSON fields: docs/jobs/list.md
 """
-_OFFSETS = ("start", "high watermark", "end")
+_OFFSETS = ("log start", "high watermark", "log end")
 _PARTITIONS = ("topic", "partition", "state", *_OFFSETS, "segments", "size", "other files")
 _SEGMENTS = ("base offset", "state", "size", "index", "time index", "txn index", "snapshot")
 
@@ -45,7 +51,7 @@ def _parser() -> options.Parser:
     parser = options.Parser("list", description=_DESCRIPTION, epilog=_EPILOG)
     options.add_paths(parser)
     parser.add_argument("--segments", action="store_true", help="also list every segment")
-    parser.add_argument("--files", action="store_true", help="also list every file, and what it is")
+    parser.add_argument("--files", action="store_true", help="also list every file and its purpose")
     options.add_selection(parser)
     options.add_format(parser)
     options.add_engine(parser)
@@ -91,7 +97,7 @@ def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:
 def _placed_rows(
     inventory: Inventory, selection: options.Selection, arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Row]]:
-    """Rows of the partitions of all log dirs, each with its log dir, in their order."""
+    """Yield the rows of the partitions of all log dirs in order, each with its log dir."""
     from pipelines.engine import EngineError, Failure, run
     from pipelines.progress import progress_bar
     from pipelines.tables.inventory import PartitionTask, bytes_to_read, placed_rows
@@ -143,7 +149,7 @@ class _Json(_Output):
 
 
 class _Text(_Output):
-    """A log dir, its partitions in a table, and below each what else was asked for."""
+    """Prints each log dir, a table of its partitions, and below it the segments and files."""
 
     def __init__(self, arguments: argparse.Namespace, inventory: Inventory) -> None:
         self._places = Places.of(arguments.paths, {})
@@ -180,7 +186,7 @@ class _Text(_Output):
         segments = [row for row in self._details if row["kind"] == "segment"]
         self._print_table(("directory", *_SEGMENTS, "missing"), map(self._segment_cells, segments))
         files = [row for row in self._details if row["kind"] == "file"]
-        self._print_table(("size", "file", "what"), map(self._file_cells, files))
+        self._print_table(("size", "file", "description"), map(self._file_cells, files))
         self._partitions, self._details = [], []
 
     def _print_table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -229,18 +235,18 @@ def _heading(row: Row, log_dir: LogDir) -> Iterator[str]:
     if row["is_running"]:
         yield "  a broker is running on this directory"
     elif row["is_clean"] is None:
-        yield "  no sign of a broker here"
+        yield "  no sign that a broker has used this directory"
     elif row["is_clean"]:
         epoch = row["broker_epoch"]
-        yield "  stopped cleanly" + ("" if epoch is None else f", at broker epoch {epoch}")
+        yield "  stopped cleanly" + ("" if epoch is None else f", broker epoch {epoch}")
     else:
-        lock = "; .lock is there" if row["has_lock"] else ""
-        yield f"  not stopped cleanly: the next start recovers its logs{lock}"
+        lock = "; .lock exists" if row["has_lock"] else ""
+        yield f"  not stopped cleanly: the next start will recover the logs{lock}"
     if row["is_clean"] is not None:
         lacking = [
             f"{name} {state}" for name, state in row["checkpoints"].items() if state != "with rows"
         ]
-        yield f"  checkpoints: {'; '.join(lacking) or 'all there'}"
+        yield f"  checkpoints: {'; '.join(lacking) or 'all present'}"
     if row["metadata_end_offset"] is not None:
         yield f"  KRaft metadata up to offset {row['metadata_end_offset']}"
     amounts = [
@@ -253,7 +259,7 @@ def _heading(row: Row, log_dir: LogDir) -> Iterator[str]:
 
 
 def _owner(row: Row, log_dir: LogDir) -> str:
-    """Say whose directory it is by meta.properties, or what is wrong with that."""
+    """Return the ids in meta.properties, or what is wrong with that file."""
     from kafka_log.evidence.inventory import Trouble
     from kafka_log.names import FileKind
 
@@ -266,13 +272,13 @@ def _owner(row: Row, log_dir: LogDir) -> str:
     for problem in log_dir.problems:
         if Path(problem.path) == Path(log_dir.path, file):
             is_malformed = problem.trouble is Trouble.MALFORMED
-            return f"{file} {'is malformed' if is_malformed else 'cannot be read'}: see below"
+            return f"{file} {'is malformed' if is_malformed else 'cannot be read'}: see stderr"
     is_there = any(each.name.kind is FileKind.META_PROPERTIES for each in log_dir.files)
     return f"{file} has no ids" if is_there else f"no {file}"
 
 
 def _fates(files: Iterable[File]) -> tuple[int, int, int]:
-    """Count files to be deleted, leftovers of the cleaner, and those that belong to nothing."""
+    """Count files to be deleted, leftovers of the cleaner, and stray files."""
     from kafka_log.names import FileState
 
     states = [file.name.state for file in files]

@@ -1,4 +1,4 @@
-"""`kafka-forensics offsets`: where each log begins, ends, is replicated, flushed and decided."""
+"""`kafka-forensics offsets`: print the offsets of each log and what blocks them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 Print the log start offset, recovery point, high watermark, last stable offset and log end offset of
-every partition, and the transaction that blocks the last stable offset. PATH is a log dir, several
-in one directory, or a partition directory. Only headers are read, and files are only read.
+every partition, and the transaction that blocks the last stable offset. Only batch headers are
+read. Nothing is written.
 """
 _EPILOG = """\
-example: what a transaction blocks, by a replay of the whole log
-  kafka-forensics offsets /data --topic orders --replay --format json
+example:
+  Which transaction blocks a topic, according to the whole log?
+    kafka-forensics offsets /data --topic orders --replay --format json
 
-exit codes: 0 nothing wrong, 1 damage hides a last stable offset, or a file is malformed, 2 usage,
-3 something could not be read, or nothing is there. All fields: docs/jobs/offsets.md
+exit codes:
+  0  nothing is wrong
+  1  a last stable offset is unknown because of damage, or a file is malformed
+  2  wrong usage
+  3  something could not be read, or no Kafka files were found
+
+All columns and JSON fields: docs/jobs/offsets.md
 """
 _OFFSETS = ("log start", "recovery point", "high watermark", "last stable", "log end")
 _COLUMNS = ("partition", *_OFFSETS, "blocked by")
@@ -41,7 +47,7 @@ def _parser() -> options.Parser:
     parser.add_argument(
         "--replay",
         action="store_true",
-        help="read all batch headers, not only those after the newest producer snapshot",
+        help="read all batch headers instead of starting at the newest producer snapshot",
     )
     options.add_running(parser)
     return parser
@@ -94,7 +100,7 @@ def _holder(holder: dict[str, Any] | None, now_ms: int) -> str | None:
         return None
     producer, first = f"producer {holder['producer_id']}", holder["first_offset"]
     if holder["end_offset"] is not None:
-        return f"{producer}, offsets {first} to {holder['end_offset']}, its marker not replicated"
+        return f"{producer}, offsets {first} to {holder['end_offset']}, marker not replicated"
     last_seen = rewriting.time_and_age(holder["last_timestamp"], now_ms)
     return (
         f"{producer} epoch {holder['producer_epoch']}, open since offset {first},"

@@ -1,4 +1,4 @@
-"""What verbs share: their options, how these are read, and how a verb ends.
+"""Shared by all verbs: the options, how they are parsed, and the exit code.
 
 parser = Parser("retain", description=…, epilog=…)
 add_paths(parser); add_selection(parser); add_settings(parser); …
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
 
 KAFKA_VERSIONS = ("4.3",)
-"""Releases whose rules every verb knows, the newest last."""
+"""Releases whose rules every verb can follow, the newest last."""
 _LARGEST = 2**63 - 1
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
 
 class UsageError(Exception):
-    """What the user asked for makes no sense."""
+    """The command line is wrong."""
 
 
 class CannotRunError(Exception):
-    """What was asked for makes sense, but not on this machine."""
+    """The command line is correct, but the work cannot be done here."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line instead of ending the process."""
+    """Raise UsageError for a wrong command line instead of ending the process."""
 
     def __init__(self, verb: str, *, description: str, epilog: str) -> None:
         super().__init__(
@@ -61,26 +61,26 @@ class Parser(argparse.ArgumentParser):
         self._add_access()
 
     def _add_access(self) -> None:
-        """`follow_links` and `max_decompressed_bytes`, which every verb has."""
-        group = self.add_argument_group("how to read")
+        """Add `follow_links` and `max_decompressed_bytes`, which every verb has."""
+        group = self.add_argument_group("reading")
         group.add_argument(
             "--follow-links",
             action="store_true",
-            help="follow symbolic links that lead out of the given paths",
+            help="follow symbolic links that point outside the given paths",
         )
         group.add_argument(
             "--max-decompressed-bytes",
             type=_byte_count,
             default=DEFAULT_MAX_DECOMPRESSED_BYTES,
             metavar="BYTES",
-            help="do not decode a batch whose records are larger than this; default: 256 MiB",
+            help="do not decode batches whose records exceed this size; default: 256 MiB",
         )
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
 
     def _print_message(self, message: str, file: SupportsWrite[str] | None = None) -> None:
-        """Unlike the original, which keeps to itself that it could not print."""
+        """Let a write error through, which argparse would hide."""
         (file or sys.stderr).write(message)
 
 
@@ -91,9 +91,10 @@ def run(
     *,
     paths_of: Callable[[argparse.Namespace], Sequence[str]] = lambda arguments: arguments.paths,
 ) -> int:
-    """Options to work to exit code: whatever happens, one line and no traceback.
+    """Parse the options, do the work and return the exit code; print errors as one line.
 
-    `paths_of` gives the evidence: all that is read lies there, unless links are followed.
+    `paths_of` returns the paths of the evidence. Nothing outside of them is read, unless links are
+    followed.
     """
     _allow_open_files()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -105,10 +106,10 @@ def run(
 
 
 def _allow_open_files() -> None:
-    """As many as this user may open: a log that is open holds some for each of its segments."""
+    """Raise the limit to the maximum: an open log holds several files per segment."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        with contextlib.suppress(OSError, ValueError):  # macOS has a hard limit nobody may reach
+        with contextlib.suppress(OSError, ValueError):  # macOS refuses its own hard limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
@@ -136,7 +137,7 @@ def _run(
 def _work_on_evidence(
     arguments: argparse.Namespace, work: Callable[[argparse.Namespace], int]
 ) -> int:
-    """The work, by the rules for evidence; then whether the evidence is what it was before."""
+    """Do the work under the rules for evidence, then check that the evidence has not changed."""
     from kafka_format.access import Access, given, using, watching
 
     allowed = Access(
@@ -147,19 +148,19 @@ def _work_on_evidence(
     with using(allowed), watching() as watch:
         code = work(arguments)
         if getattr(arguments, "in_place", False):
-            return code  # what changed, changed by our hand
+            return code  # the changes are our own
         for error in watch.changes():
             sys.stderr.write(f"{escaped(f'{error.filename}: {error.strerror}')}\n")
             code = COULD_NOT_RUN
     if not getattr(arguments, "quiet", False):
         for path in sorted(watch.grown):
-            sys.stderr.write(f"{escaped(path)}: note: it grew while it was read\n")
+            sys.stderr.write(f"{escaped(path)}: note: the file grew while it was read\n")
     return code
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
-    """Work to exit code; also where stdout cannot take what was found."""
-    if sys.stderr is None:  # closed by who started us
+    """Do the work and return the exit code, even if stdout cannot be written."""
+    if sys.stderr is None:  # closed by the parent process
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
     if sys.stdout is None:
         sys.stderr.write(f"{name}: stdout is closed\n")
@@ -170,7 +171,7 @@ def guarded(name: str, work: Callable[[], int]) -> int:
     except CannotRunError as error:
         sys.stderr.write(f"{name}: {escaped(str(error))}\n")
         return COULD_NOT_RUN
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         discard_stdout()
         return CLEAN
     except OSError as error:
@@ -183,22 +184,22 @@ def guarded(name: str, work: Callable[[], int]) -> int:
 
 
 def discard_stdout() -> None:
-    """What Python would still flush at its end goes nowhere, instead of failing again."""
-    with contextlib.suppress(OSError):  # of a test, that is no file
+    """Send what Python still flushes at exit to /dev/null, so that it does not fail again."""
+    with contextlib.suppress(OSError):  # a test replaces stdout with an object that is no file
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _blamed(error: OSError) -> str:
-    """What failed, and why. Who writes files knows their names; what is written without is ours."""
+    """Say what failed and why. An error without a file name that is about writing is stdout's."""
     said = error.strerror or str(error)
     if error.filename is not None:
         return f"{error.filename}: {said}"
-    return f"stdout cannot be written: {said}" if error.errno in _OF_WRITING else said
+    return f"cannot write to stdout: {said}" if error.errno in _OF_WRITING else said
 
 
 def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
-    """None when help was all that was wanted."""
-    words, behind = _split(argv)
+    """Parse the words; return None if the help was printed."""
+    words, after = _split(argv)
     try:
         arguments, unknown = parser.parse_known_intermixed_args(words)
     except SystemExit:
@@ -206,12 +207,12 @@ def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
     known = [flag for action in parser._actions for flag in action.option_strings]  # noqa: SLF001
     for word in unknown:
         raise UsageError(f"unknown argument {word}{nearest(word.partition('=')[0], known)}")
-    arguments.paths = [*arguments.paths, *behind]
+    arguments.paths = [*arguments.paths, *after]
     return arguments
 
 
 def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """Options and paths, and behind a `--` paths alone, which argparse takes for options here."""
+    """Split at `--`. After it come only paths, which argparse would take for options here."""
     end = argv.index("--") if "--" in argv else len(argv)
     return argv[:end], argv[end + 1 :]
 
@@ -220,26 +221,29 @@ def require_paths(paths: Sequence[str]) -> None:
     if not paths:
         raise UsageError("no PATH given")
     if not all(paths):
-        raise UsageError("a PATH is empty")  # of a shell's variable that is not set
+        raise UsageError("PATH must not be empty")  # an unset shell variable
 
 
 def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
-    """A hint for who mistyped, or typed only the beginning."""
+    """Return a hint for a mistyped or incomplete word."""
     begun = [each for each in known if len(word) > 2 and each.startswith(word)]
     close = difflib.get_close_matches(word, begun or known, n=1, cutoff=0 if begun else cutoff)
     return f": did you mean {close[0]}?" if close else ""
 
 
 def add_paths(parser: Parser, *, files: bool = True) -> None:
-    """`paths`"""
-    what = "partition directory or file" if files else "or partition directory"
+    """Add `paths`."""
+    what = "a partition directory, or a file" if files else "or a partition directory"
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help=f"log dir, several in one directory, {what}"
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help=f"a log dir, a directory that contains log dirs, {what}",
     )
 
 
 def add_partitions(parser: Parser) -> None:
-    """Which partitions, their settings, and the time: what all verbs over partitions ask for."""
+    """Add the options of verbs that work on partitions: selection, settings and time."""
     add_paths(parser, files=False)
     add_selection(parser)
     add_settings(parser)
@@ -247,22 +251,22 @@ def add_partitions(parser: Parser) -> None:
 
 
 def add_running(parser: Parser, versions: Sequence[str] = KAFKA_VERSIONS) -> None:
-    """How rows are shown, where the work is done, by whose rules."""
+    """Add output format, engine and Kafka version."""
     add_format(parser)
     add_engine(parser)
     add_kafka_version(parser, versions)
 
 
 def add_selection(parser: Parser) -> None:
-    """`topics` and `partitions`: see `Selection.of`."""
-    group = parser.add_argument_group("what to look at")
+    """Add `topics` and `partitions`; see `Selection.of`."""
+    group = parser.add_argument_group("selection")
     group.add_argument(
         "--topic",
         action="append",
         default=[],
         dest="topics",
         metavar="GLOB",
-        help="topics of this name; * and ? stand for letters; repeatable",
+        help="only topics that match, such as 'orders-*'; repeatable",
     )
     group.add_argument(
         "--partition",
@@ -271,7 +275,7 @@ def add_selection(parser: Parser) -> None:
         dest="partitions",
         type=_partition,
         metavar="N",
-        help="partitions of this number; repeatable",
+        help="only partitions with this number; repeatable",
     )
 
 
@@ -280,40 +284,41 @@ def _byte_count(text: str) -> int:
 
 
 def _partition(text: str) -> int:
-    return natural(text, "a partition's number, 0 or more")
+    return natural(text, "a partition number, 0 or more")
 
 
 def offset(text: str) -> int:
-    """For an option that takes one."""
+    """Parse an offset."""
     return natural(text, f"an offset, 0 to {_LARGEST}", most=_LARGEST)
 
 
 def producer_id(text: str) -> int:
-    """For an option that takes one: whatever a batch can have."""
+    """Parse a producer id: any value that a batch can have."""
     return natural(text, f"a producer id, up to {_LARGEST}", least=-_LARGEST - 1, most=_LARGEST)
 
 
 def high_watermark(text: str) -> int:
-    """For an option that takes one: an offset, or END."""
+    """Parse a high watermark: an offset, or `end`, which becomes END."""
     from pipelines.partition_tasks import END
 
     return END if text == "end" else natural(text, "an offset, or `end`", most=_LARGEST)
 
 
 def new_directory(text: str) -> str:
-    """For an option that takes one."""
-    if not text:  # of a shell's variable that is not set
-        raise argparse.ArgumentTypeError("found nothing, expected a directory to be made")
+    """Parse the path of a directory that will be created."""
+    if not text:  # an unset shell variable
+        raise argparse.ArgumentTypeError("found an empty string, expected a new directory")
     return text
 
 
 def _file(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("found nothing, expected a file")
+        raise argparse.ArgumentTypeError("found an empty string, expected a file")
     return text
 
 
 def natural(text: str, expected: str, *, least: int = 0, most: float = math.inf) -> int:
+    """Parse a whole number between two limits; `expected` describes it in the error."""
     with contextlib.suppress(ValueError):
         number = int(text)
         if least <= number <= most:
@@ -323,7 +328,7 @@ def natural(text: str, expected: str, *, least: int = 0, most: float = math.inf)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which partitions are meant: of any of the topics, of any of the numbers; all, if none."""
+    """The partitions to work on. An empty field selects everything."""
 
     topics: tuple[str, ...] = ()
     partitions: frozenset[int] = frozenset()
@@ -339,7 +344,7 @@ class Selection:
 
     @property
     def text(self) -> str:
-        """As it was given: `--topic orders --partition 0`."""
+        """Return the selection as it was typed: `--topic orders --partition 0`."""
         topics = [f"--topic {glob}" for glob in self.topics]
         return " ".join([*topics, *(f"--partition {each}" for each in sorted(self.partitions))])
 
@@ -349,32 +354,32 @@ class Selection:
 
 
 def add_settings(parser: Parser) -> None:
-    """`config` and `set`: see kafka_log/settings.py."""
+    """Add `config` and `set`; see kafka_log/settings.py."""
     group = parser.add_argument_group(
-        "settings (from KRaft metadata in the log dir, then --config, then --set)"
+        "settings (by default from the KRaft metadata in the log dir, else Kafka's defaults)"
     )
     group.add_argument(
         "--config",
         type=_file,
         metavar="FILE",
-        help="Kafka's own names, as in server.properties",
+        help="read settings from this file, such as a broker's server.properties",
     )
     group.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="one of them, such as retention.ms=60000; repeatable",
+        help="override one setting, such as retention.ms=60000; repeatable",
     )
 
 
-def add_clock(parser: Parser, what: str = "the time to judge by") -> None:
-    """`now`: see `clock`."""
+def add_clock(parser: Parser, what: str = "use this as the current time") -> None:
+    """Add `now`; see `clock`."""
     parser.add_argument(
         "--now",
         type=time_ms,
         metavar="TIME",
-        help=f"{what}: epoch milliseconds or ISO 8601 (UTC); default: the clock",
+        help=f"{what}: epoch milliseconds or ISO 8601 (UTC), such as 2026-01-31T12:00:00Z",
     )
 
 
@@ -385,30 +390,32 @@ def clock(arguments: argparse.Namespace) -> Clock:
 
 
 class Mode(Enum):
-    """What may be written."""
+    """What a verb may write."""
 
     DRY_RUN = "dry-run"
-    """Nothing."""
+    """Nothing is written."""
     OUTPUT = "output"
-    """A copy, elsewhere."""
+    """A copy is written elsewhere."""
     IN_PLACE = "in-place"
-    """The directory itself."""
+    """The directory itself is changed."""
 
 
 def add_mode(parser: Parser) -> None:
-    """`dry_run`, `output`, `in_place`, one of them: see `mode`."""
-    group = parser.add_argument_group("what to write").add_mutually_exclusive_group()
+    """Add `dry_run`, `output` and `in_place`, which exclude each other; see `mode`."""
+    group = parser.add_argument_group("output").add_mutually_exclusive_group()
     group.add_argument(
-        "--dry-run", action="store_true", help="nothing: only tell what would be done (default)"
+        "--dry-run", action="store_true", help="print what would be done, write nothing (default)"
     )
     group.add_argument(
         "--output",
         type=new_directory,
         metavar="DIR",
-        help="a copy as it would be afterwards, whole or not at all",
+        help="write the result to this new directory; if anything fails, write nothing",
     )
     group.add_argument(
-        "--in-place", action="store_true", help="the directory itself, if no broker has it"
+        "--in-place",
+        action="store_true",
+        help="change the directory itself; refused while a broker is running on it",
     )
 
 
@@ -419,42 +426,45 @@ def mode(arguments: argparse.Namespace) -> Mode:
 
 
 def add_format(parser: Parser) -> None:
-    """`format`: text or json; `wide` for jobs/table.py; `quiet`"""
+    """Add `format` (text or json), `wide` (for jobs/table.py) and `quiet`."""
     parser.add_argument(
         "--format",
         choices=("text", "json"),
         default="text",
-        help="a table (default), or a JSON object a line",
+        help="print a table (default), or one JSON object per line",
     )
-    parser.add_argument("--wide", action="store_true", help="whole columns on a terminal, too")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar and no summary")
+    parser.add_argument(
+        "--wide", action="store_true", help="do not shorten columns to fit the terminal"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print no progress bar and no summary")
 
 
 def add_engine(parser: Parser) -> None:
-    """`engine`: for `pipelines.engine.run`"""
+    """Add `engine`, for `pipelines.engine.run`."""
     parser.add_argument(
         "--engine",
         choices=("auto", "local", "spark"),
         default="auto",
         metavar="auto|local|spark",
-        help="where to work: in processes of this machine, on Spark, or as the size demands",
+        help="run in local processes or on Spark; auto (default) uses Spark from 1 GB on",
     )
 
 
 def add_kafka_version(parser: Parser, known: Sequence[str] = KAFKA_VERSIONS) -> None:
-    """`kafka_version`, one of those known: X.Y for all releases of it, X.Y.Z for that one alone."""
-    told = [f"{each} (that release alone)" if each.count(".") > 1 else each for each in known]
+    """Add `kafka_version`: X.Y means all of its releases, X.Y.Z only that one."""
+    shown = [f"{each} (only that release)" if each.count(".") > 1 else each for each in known]
+    shown[-1] += " (default)"
     parser.add_argument(
         "--kafka-version",
         type=lambda text: _kafka_version(text, known),
         default=known[-1],
         metavar="VERSION",
-        help=f"whose rules to follow: {', '.join(told)}; default: the newest, {known[-1]}",
+        help=f"follow the rules of this Kafka version: {' or '.join(shown)}",
     )
 
 
 def by_rules(arguments: argparse.Namespace) -> str:
-    """For the end of a summary, where they are not the newest."""
+    """Return a clause for the end of a summary; empty for the newest version."""
     version = arguments.kafka_version
     return "" if version == KAFKA_VERSIONS[-1] else f", by the rules of Kafka {version}"
 
@@ -465,16 +475,16 @@ def _kafka_version(text: str, known: Sequence[str]) -> str:
         if each in known:
             return each
     others = [each for each in known if each.startswith(f"{release}.")]
-    why = f" (releases of {release} differ: expected {' or '.join(others)})" if others else ""
-    raise argparse.ArgumentTypeError(f"{text!r}: known here: {', '.join(known)}{why}")
+    why = f" (the {release} releases differ: give {' or '.join(others)})" if others else ""
+    raise argparse.ArgumentTypeError(f"{text!r}: expected {' or '.join(known)}{why}")
 
 
 _LOOKS_LIKE_SECONDS = range(978_307_200, 253_402_300_800)
-"""The years 2001 to 9999; as milliseconds they all lie before 1979, long before Kafka."""
+"""The years 2001 to 9999. Read as milliseconds they are all before 1979, long before Kafka."""
 
 
 def time_ms(text: str) -> int:
-    """Epoch milliseconds; a time without a zone is UTC."""
+    """Parse a time into epoch milliseconds; without a time zone it is UTC."""
     from datetime import UTC, datetime, timedelta
 
     try:
@@ -483,7 +493,7 @@ def time_ms(text: str) -> int:
         pass
     else:
         if not -(2**63) <= number < 2**63:
-            raise argparse.ArgumentTypeError(f"{text}: expected milliseconds, in 64 bits")
+            raise argparse.ArgumentTypeError(f"{text}: expected milliseconds that fit in 64 bits")
         if number in _LOOKS_LIKE_SECONDS:
             when = datetime.fromtimestamp(number, UTC).isoformat().replace("+00:00", "Z")
             raise argparse.ArgumentTypeError(

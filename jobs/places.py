@@ -1,9 +1,9 @@
-"""Where rows of a table come from: paths relative to what was given, a column for the log dir.
+"""Where the rows of a table come from: relative paths, and a column for the log dir.
 
     places = Places.of(arguments.paths, {task.path: task.log_dir for task in tasks})
     table(places.header(COLUMNS), [places.cells(row["path"], cells(row)) for row in rows])
 
-The column DIRECTORY is there only when more than one log dir was read.
+The column DIRECTORY is shown only when more than one log dir was read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Places:
     given: tuple[str, ...]
     """The paths on the command line."""
     log_dirs: Mapping[str, str]
-    """Log dirs by the path of each partition directory, and by their own."""
+    """The log dir of each partition directory, and of each log dir itself, by path."""
 
     @classmethod
     def of(cls, given: Sequence[str], log_dirs: Mapping[str, str]) -> Places:
@@ -32,7 +32,7 @@ class Places:
 
     @property
     def are_several(self) -> bool:
-        """Whether rows of more than one log dir stand together."""
+        """Whether the rows come from more than one log dir."""
         return len(set(self.log_dirs.values())) > 1
 
     def header(self, columns: Sequence[str]) -> tuple[str, ...]:
@@ -45,7 +45,7 @@ class Places:
         return [self.shown(self.log_dirs.get(path, path)), *cells]
 
     def shown(self, path: str) -> str:
-        """Return a path relative to the one that was given; as it is if several were."""
+        """Return a path relative to the given one, or unchanged if several were given."""
         if len(self.given) != 1:
             return path
         (given,) = self.given

@@ -1,4 +1,4 @@
-"""`kafka-forensics recover`: what a restart would truncate and rebuild."""
+"""`kafka-forensics recover`: show or do what a restart would truncate and rebuild."""
 
 from __future__ import annotations
 
@@ -19,24 +19,28 @@ if TYPE_CHECKING:
     from pipelines.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
-Show what would be lost if a broker started on this directory: one row for each partition that
-loses data, does not load, or has less data than its checkpoints say. With --files, also what the
-broker would do to each file. PATH is a log dir, several in one directory, or a partition directory.
-Without --output and --in-place nothing is written.
+Show what would be lost if a broker started on this directory: one row per partition that loses
+data, does not load, or has less data than its checkpoints say. With --files, also list what the
+broker would do to each file. Without --output or --in-place, nothing is written.
 """
 _EPILOG = """\
-example: what a restart after a crash would lose, whatever the marker says
-  kafka-forensics recover /data --topic orders --clean-shutdown no
+example:
+  What would a restart lose if the broker had crashed?
+    kafka-forensics recover /data --topic orders --clean-shutdown no
 
-exit codes: 0 nothing is lost or missing, 1 data is lost or missing, or a partition, a log dir or
-the broker would not start, 2 usage, 3 something could not be read or written. All fields:
-docs/jobs/recover.md
+exit codes:
+  0  no data is lost or missing
+  1  data is lost or missing, or a partition, a log dir or the broker would not start
+  2  wrong usage
+  3  something could not be read or written
+
+All columns and JSON fields: docs/jobs/recover.md
 """
 _FATAL = ("stop", "offline")
-"""Of a log dir: the broker does not start, or goes on without the dir."""
+"""Actions on a log dir after which the broker does not start, or runs without the dir."""
 _NUMBERS = ("from offset", "to offset", "records lost", "bytes lost")
-_COLUMNS = ("directory", *_NUMBERS, "at", "reason")
-_FILE_COLUMNS = ("directory", "file", "action", "before", "after", "reason")
+_COLUMNS = ("directory", *_NUMBERS, "cut at", "reason")
+_FILE_COLUMNS = ("directory", "file", "action", "size before", "size after", "reason")
 _CHECKPOINT_NAMES = {
     "replication-offset-checkpoint": "high watermark",
     "recovery-point-offset-checkpoint": "recovery point",
@@ -50,18 +54,20 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> options.Parser:
     parser = options.Parser("recover", description=_DESCRIPTION, epilog=_EPILOG)
     options.add_partitions(parser)
-    group = parser.add_argument_group("what the broker would know (default: its files)")
+    group = parser.add_argument_group("assumptions (by default read from the log dir)")
     group.add_argument(
-        "--clean-shutdown", choices=("yes", "no"), help="whether it was stopped in order"
+        "--clean-shutdown",
+        choices=("yes", "no"),
+        help="whether the broker was shut down cleanly",
     )
     group.add_argument(
         "--recovery-point",
         type=options.offset,
         metavar="OFFSET",
-        help="up to where the log was flushed",
+        help="the offset up to which the log was flushed",
     )
     group.add_argument(
-        "--log-start", type=options.offset, metavar="OFFSET", help="the log start offset"
+        "--log-start", type=options.offset, metavar="OFFSET", help="log start offset"
     )
     parser.add_argument(
         "--files", action="store_true", help="also list what happens to each file, and why"
@@ -79,7 +85,7 @@ def _work(arguments: argparse.Namespace) -> int:
     found.of_one(arguments.recovery_point, arguments.log_start)
     found.tasks[:] = [_with_knowledge(task, arguments) for task in found.tasks]
     missing = list(_missing_rows(found, arguments))
-    if missing and not found.tasks:  # the checkpoints are there to be read, if nothing else is
+    if missing and not found.tasks:  # the checkpoints could be read
         found = replace(found, unreadable=found.unreadable.difference(arguments.paths))
     recover = rewriting.Rewriting(
         verb="recover",
@@ -87,7 +93,7 @@ def _work(arguments: argparse.Namespace) -> int:
         changes_of=checkpoint_changes,
     )
     done = recover.run(arguments, found)
-    if done.error is None or done.rows:  # what was refused from the start has no plan
+    if done.error is None or done.rows:  # a run that was refused has no plan
         done.rows[:0] = list(_log_dir_rows(found, arguments))
         done.rows += missing
         _show(done, _Shown.of(found, arguments), arguments)
@@ -107,14 +113,14 @@ def _with_knowledge(task: PartitionTask, arguments: argparse.Namespace) -> Parti
 
 
 def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
-    """What happens to the log dirs themselves, where whole ones were given."""
+    """Yield what happens to the log dirs themselves, if whole ones were given."""
     from kafka_log.config import LogConfig
     from kafka_log.names import FileKind
     from kafka_log.recovery import plan_log_dir
 
     answered = set() if found.metadata is None else {"-stray"}
     if arguments.clean_shutdown is not None:
-        answered.add(FileKind.CLEAN_SHUTDOWN.value)  # the marker was overruled
+        answered.add(FileKind.CLEAN_SHUTDOWN.value)  # an option overrides the marker
     for log_dir in found.log_dirs:
         if log_dir.is_clean is None:
             continue
@@ -130,7 +136,7 @@ def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
 
 
 def _missing_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
-    """Yield a row for each partition that a checkpoint knows and that has no directory."""
+    """Yield a row for each partition that is in a checkpoint and has no directory."""
     from kafka_log.checkpoints import missing_partitions
     from pipelines.recovery import missing_partition_row
 
@@ -145,7 +151,7 @@ def _missing_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
 
 
 def _is_given_whole(log_dir: str, paths: Sequence[str]) -> bool:
-    """Whether a log dir, and not only some of its partitions, was given."""
+    """Whether a whole log dir was given, not only some of its partitions."""
     real = os.path.realpath(log_dir)
     given = (os.path.realpath(path) for path in paths)
     return any(real == each or real.startswith(each.rstrip(os.sep) + os.sep) for each in given)
@@ -164,7 +170,7 @@ def _is_bad(row: Row) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """How paths are shown: relative to what was given, unless several log dirs are read."""
+    """How paths are shown: relative to the given path, unless several log dirs are read."""
 
     root: str | None
 
@@ -204,7 +210,7 @@ def _show(done: Done, shown: _Shown, arguments: argparse.Namespace) -> None:
     if cells and files:
         print()
     if files:
-        right = ("before", "after")
+        right = ("size before", "size after")
         for line in table(_FILE_COLUMNS, files, right=right, wide=arguments.wide):
             print(line)
 
@@ -215,12 +221,14 @@ def _cells(row: Row, shown: _Shown) -> list[Any]:
         reason = row["reason"]
         if outcome not in reason:
             reason = f"{reason}; {outcome}"
-        return [shown.path(row["path"]), None, None, None, None, row["file"], shown.text(reason)]
+        reason = f"{row['file']}: {shown.text(reason)}"
+        return [shown.path(row["path"]), None, None, None, None, None, reason]
     name = shown.path(row["path"])
-    at = None
-    if row["lost_file"] is not None:
-        at = shown.path(row["lost_file"])
-        at = at if row["lost_position"] is None else f"{at}@{row['lost_position']}"
+    cut_at = None
+    if row["lost_bytes"] and row["lost_file"] is not None:
+        cut_at = shown.path(row["lost_file"])
+        if row["lost_position"] is not None:
+            cut_at = f"{cut_at}@{row['lost_position']}"
     if row["lost_bytes"]:
         numbers = [
             row["lost_from_offset"],
@@ -233,7 +241,7 @@ def _cells(row: Row, shown: _Shown) -> list[Any]:
         numbers = [start, row["promised_offset"] - 1, None, None]
     else:
         numbers = [None] * 4
-    return [name, *numbers, at, _reason(row, shown)]
+    return [name, *numbers, cut_at, _reason(row, shown)]
 
 
 def _number(count: int | None) -> str | None:
@@ -247,9 +255,7 @@ def _reason(row: Row, shown: _Shown) -> str:
     if row["promised_offset"] is not None:
         what = _CHECKPOINT_NAMES[row["promised_by"]]
         if row["log_end_offset"] is None:
-            reasons.append(
-                f"no directory here; the {what} checkpoint says {row['promised_offset']}"
-            )
+            reasons.append(f"no directory; the {what} checkpoint says {row['promised_offset']}")
         else:
             reasons.append(
                 f"the {what} checkpoint says {row['promised_offset']}, the log ends at"
@@ -259,9 +265,9 @@ def _reason(row: Row, shown: _Shown) -> str:
 
 
 def _without_place(reason: str, row: Row) -> str:
-    """Drop `path: ` and `path@position: `, which have columns."""
+    """Drop `path: ` and `path@position: ` where the table has them in columns."""
     reason = reason.removeprefix(f"{row['path']}: ")
-    if row["lost_file"] is None:
+    if row["lost_file"] is None or not row["lost_bytes"]:
         return reason
     return re.sub(rf"{re.escape(row['lost_file'])}@\d+: ", "", reason, count=1)
 
@@ -299,13 +305,13 @@ def _summary(done: Done) -> str:
     if given_up:
         parts.append(f"{rewriting.counted(len(given_up), 'log dir')} would not load")
     if done.failures:
-        parts.append(f"{rewriting.counted(done.failures, 'place')} could not be looked at")
-    parts.append(f"a broker reads {human_size(read)} of logs, about {seconds:.1f} s")
+        parts.append(f"{rewriting.counted(done.failures, 'path')} could not be read")
+    parts.append(f"a broker would read {human_size(read)} of logs in about {seconds:.1f} s")
     return "; ".join(parts) + f"{done.where}\n"
 
 
 def _losses(partitions: Sequence[Row], *, was_written: bool) -> list[str]:
-    """Say how much is lost or missing, in as many clauses as there are kinds of it."""
+    """Return how much is lost or missing, one clause per kind of loss."""
     parts = []
     cut = [row for row in partitions if row["lost_bytes"]]
     if cut:
@@ -331,7 +337,7 @@ def _losses(partitions: Sequence[Row], *, was_written: bool) -> list[str]:
     if gone:
         verb = "has" if gone == 1 else "have"
         parts.append(
-            f"{rewriting.counted(gone, 'partition')} of the checkpoints {verb} no directory"
+            f"{rewriting.counted(gone, 'partition')} in the checkpoints {verb} no directory"
         )
     return parts
 

@@ -1,4 +1,4 @@
-"""`kafka-forensics retain`: what retention would delete, and why the rest stays."""
+"""`kafka-forensics retain`: show or do what retention would delete."""
 
 from __future__ import annotations
 
@@ -19,18 +19,24 @@ if TYPE_CHECKING:
     from pipelines.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
-Show what one run of delete retention would do: by log start offset, then by size, then by time,
-never beyond the high watermark. PATH is a log dir, several in one directory, or a partition
-directory. Without --output and --in-place nothing is written.
+Show which segments one run of retention would delete, and why it keeps the others. Segments are
+deleted by log start offset, then by size, then by time, but never beyond the high watermark.
+Without --output or --in-place, nothing is written.
 """
 _EPILOG = """\
-example: what would be deleted if a week were kept, judged at a given time
-  kafka-forensics retain /data --set retention.ms=604800000 --now 2026-11-16T12:00:00Z
+example:
+  What would be deleted if one week were kept, as of a given time?
+    kafka-forensics retain /data --set retention.ms=604800000 --now 2026-11-16T12:00:00Z
 
-exit codes: 0 done (whether anything is deleted or not), 1 a file is malformed, 2 usage, 3 something
-could not be read or written, or nothing is there. All fields: docs/jobs/retain.md
+exit codes:
+  0  success, even if there is nothing to delete
+  1  a file is malformed
+  2  wrong usage
+  3  something could not be read or written, or no Kafka files were found
+
+All columns and JSON fields: docs/jobs/retain.md
 """
-_COLUMNS = ("partition", "segment", "end", "size", "newest record", "verdict", "reason")
+_COLUMNS = ("partition", "segment", "end offset", "size", "newest record", "action", "reason")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,13 +50,13 @@ def _parser() -> options.Parser:
         "--high-watermark",
         type=options.high_watermark,
         metavar="OFFSET",
-        help="what is replicated: an offset, or `end`; default: the checkpoint",
+        help="high watermark: an offset, or `end` for the log end; default: the checkpoint",
     )
     parser.add_argument(
         "--log-start",
         type=options.offset,
         metavar="OFFSET",
-        help="the log start offset; default: the checkpoint",
+        help="log start offset; default: the checkpoint",
     )
     options.add_mode(parser)
     options.add_running(parser)
@@ -95,7 +101,7 @@ def _show(rows: Sequence[Row], found: Found, arguments: argparse.Namespace) -> N
         if row["kind"] == "segment" or row.get("note")
     ]
     if lines:
-        header, right = places.header(_COLUMNS), ("segment", "end", "size")
+        header, right = places.header(_COLUMNS), ("segment", "end offset", "size")
         for line in table(header, lines, right=right, wide=arguments.wide):
             print(line)
 
@@ -107,14 +113,14 @@ def _cells(row: Row) -> list[object]:
     newest = rewriting.iso_time(row["largest_timestamp"])
     if row["timestamp_source"] == "modification time":
         newest = f"{newest} (file)"
-    verdict = f"delete ({row['rule']})" if row["is_deleted"] else "keep"
+    action = f"delete ({row['rule']})" if row["is_deleted"] else "keep"
     return [
         name,
         row["base_offset"],
         row["end_offset"],
         human_size(row["size_in_bytes"]),
         newest,
-        verdict,
+        action,
         _reason(row["reason"]),
     ]
 
@@ -122,19 +128,17 @@ def _cells(row: Row) -> list[object]:
 _NUMBERS = re.compile(
     r"retention\.(?P<limit>ms|bytes) (?P<set>\d+)|(?P<number>\d+) (?P<unit>ms|bytes)"
 )
-"""Milliseconds and bytes in the reasons of kafka_log/retention.py."""
+"""Durations and sizes in the reasons of kafka_log/retention.py."""
 
 
 def _reason(text: str) -> str:
-    """Rewrite `94830400000 ms old, retention.ms 3600000` with times and sizes for people."""
+    """Make durations and sizes readable: `94830400000 ms` becomes `3 y 2 d`."""
 
     def shown(match: re.Match[str]) -> str:
-        as_people_write = (
-            human_duration if (match["limit"] or match["unit"]) == "ms" else human_size
-        )
+        readable = human_duration if (match["limit"] or match["unit"]) == "ms" else human_size
         if match["limit"]:
-            return f"{match[0]} ({as_people_write(int(match['set']))})"
-        return str(as_people_write(int(match["number"])))
+            return f"{match[0]} ({readable(int(match['set']))})"
+        return str(readable(int(match["number"])))
 
     return _NUMBERS.sub(shown, text)
 

@@ -1,4 +1,4 @@
-"""What `retain`, `recover`, `compact` share: partitions to tasks to rows, and where results go."""
+"""Shared by `retain`, `recover` and `compact`: find partitions, run tasks, place the results."""
 
 from __future__ import annotations
 
@@ -37,56 +37,56 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True, kw_only=True)
 class Done:
-    """What came of it."""
+    """The outcome of a verb."""
 
     rows: list[Row] = field(default_factory=list)
     unreadable: set[str] = field(default_factory=set)
-    """Paths that could not be looked at; a partition and its own files are one."""
+    """Paths that could not be read; a partition and its files count once."""
     malformed: frozenset[str] = frozenset()
-    """Paths that are not as they should be; stderr has a line of each."""
+    """Malformed paths; each was reported on stderr."""
     damaged: set[str] = field(default_factory=set)
-    """Partitions without rows, because of a file that is malformed."""
+    """Partitions without rows because of a malformed file."""
     is_dry: bool = True
-    """Whether nothing was to be written."""
+    """Whether this is a dry run."""
     was_written: bool = False
     where: str = ""
-    """For the summary's end: where it was written."""
+    """The end of the summary: where the result was written."""
     error: str | None = None
     checkpoints: list[Row] = field(default_factory=list)
-    """Findings: malformed checkpoints; stderr has a line of each."""
-    _told: set[str] = field(default_factory=set)
-    """Paths, and failures, of which stderr has a line: several tasks may meet the same."""
+    """Findings about malformed checkpoints; each was reported on stderr."""
+    _reported: set[str] = field(default_factory=set)
+    """Paths and failures already reported on stderr: several tasks may meet the same one."""
 
     @classmethod
     def of(cls, found: Found, *, is_dry: bool = True) -> Done:
-        """Nothing yet. Where something is to be written, a bad checkpoint ends it, and is told."""
+        """Start without rows. A dry run reports malformed checkpoints; other runs end with them."""
         done = cls(
             unreadable=set(found.unreadable),
             malformed=found.malformed,
             checkpoints=list(found.checkpoints),
             is_dry=is_dry,
-            _told={*found.unreadable, *found.malformed},
+            _reported={*found.unreadable, *found.malformed},
         )
         for row in found.checkpoints if is_dry else ():
             tell(
                 f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
-                f" {row['expected']}; read as without rows, while a broker takes the log dir"
-                " offline: repair the file, or move it away"
+                f" {row['expected']}; treated as empty here, but a broker takes the log dir"
+                " offline: repair the file or move it away"
             )
         return done
 
     def tell(self, line: str) -> bool:
-        """Whether stderr had nothing of it yet: what could not be looked at is told once."""
-        if line in self._told or any(line.startswith(f"{each}: ") for each in self._told):
+        """Report a line on stderr unless it was reported before; return whether it is new."""
+        if line in self._reported or any(line.startswith(f"{each}: ") for each in self._reported):
             return False
-        self._told.add(line)
+        self._reported.add(line)
         tell(line)
         return True
 
     def fail(self, partition: str, message: str, *, is_damage: bool = False) -> None:
-        """Count a partition without rows, once, whatever of it could not be read.
+        """Count a partition without rows once, however many of its files could not be read.
 
-        One that has none because of a malformed file is damaged, not unreadable.
+        A partition that fails because of a malformed file is damaged, not unreadable.
         """
         below = f"{partition}{os.sep}"
         bad = [each for each in self.malformed if each.startswith(below)]
@@ -101,11 +101,11 @@ class Done:
         return len(self.unreadable)
 
     def ensure_whole(self, output: str | None) -> None:
-        """Refuse to end with an output in which something is missing."""
+        """Raise OutputError if the output would be incomplete."""
         if (self.failures or self.damaged) and output is not None:
             from kafka_log.disk.output import OutputError
 
-            raise OutputError(f"{output}: not written, for it would not be whole")
+            raise OutputError(f"{output}: not written, because it would be incomplete")
 
     @property
     def findings(self) -> list[Row]:
@@ -113,12 +113,12 @@ class Done:
 
     @property
     def left_out(self) -> list[Row]:
-        """Findings: damage that --skip-damaged passed over."""
+        """Return the findings about damage that --skip-damaged skipped."""
         return [row for row in self.rows if row.get("kind") == "finding"]
 
     @property
     def exit_code(self) -> int:
-        """Damage is a finding; that a partition was to be written, and was not, is more."""
+        """Damage is a finding; a partition that should have been written and was not is worse."""
         if self.failures or self.error or (self.damaged and not self.is_dry):
             return options.COULD_NOT_RUN
         is_damaged = self.findings or self.malformed or self.damaged
@@ -127,18 +127,18 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewriting:
-    """A verb that makes something else of partitions."""
+    """A verb that rewrites partitions."""
 
     verb: str
     function: Callable[[PartitionTask], Iterable[Row]]
-    """Its last row is the partition's."""
+    """Its last row describes the partition."""
     changes_of: Callable[[PartitionTask, Row], CheckpointChanges]
-    """What a partition's row means for the checkpoints."""
+    """Returns the checkpoint rows that follow from a partition's row."""
     is_large: Callable[[PartitionTask], bool] = lambda _: False
-    """Whether the function has others work for it: then it runs here, one after another."""
+    """Whether the function starts tasks itself; it then runs in this process, one at a time."""
 
     def run(self, arguments: argparse.Namespace, found: Found) -> Done:
-        """All partitions that are meant, and the results where they belong."""
+        """Process all selected partitions and put the results in place."""
         from kafka_format.errors import FormatError
         from kafka_log.errors import LogError
         from pipelines.partition_tasks import FULL_OUTPUT, destination, is_full_disk
@@ -146,7 +146,7 @@ class Rewriting:
         mode = options.mode(arguments)
         if mode is options.Mode.IN_PLACE and arguments.engine == "spark":
             raise options.UsageError(
-                "--in-place stays on one machine (Spark may run a task twice): use --engine local"
+                "--in-place cannot run on Spark, which may run a task twice: use --engine local"
             )
         done = Done.of(found, is_dry=mode is options.Mode.DRY_RUN)
         in_place = mode is options.Mode.IN_PLACE
@@ -168,7 +168,7 @@ class Rewriting:
                     f"{arguments.output}: {os.strerror(errno.ENOSPC)} {FULL_OUTPUT};"
                     " nothing was written"
                 )
-                done.rows.clear()  # what they say is not so
+                done.rows.clear()  # they describe files that do not exist
             if not done.tell(done.error):
                 tell("nothing was written")
             return done
@@ -179,7 +179,7 @@ class Rewriting:
     def _rows(
         self, arguments: argparse.Namespace, tasks: Sequence[PartitionTask], done: Done
     ) -> dict[str, Row]:
-        """All rows into `done`; those of partitions also by their path."""
+        """Add all rows to `done`; return the rows of partitions by path."""
         rows_of: dict[str, Row] = {}
         large = [task for task in tasks if self.is_large(task)]
         others = [task for task in tasks if task not in large]
@@ -221,9 +221,9 @@ def answers(
     here: bool = False,
     scratch: str | None = None,
 ) -> Iterator[Row]:
-    """The rows of all tasks; a task that fails is told on stderr and counted.
+    """Yield the rows of all tasks; report a task that fails on stderr, and count it.
 
-    `scratch` is a directory that workers see, for how far they are; by default that of the tasks.
+    `scratch` is a directory where workers record their progress; by default that of the tasks.
     """
     from kafka_format.columnar.compilation import warn_if_slow
     from pipelines.engine import EngineError, Failure, run
@@ -244,7 +244,8 @@ def answers(
         ):
             if isinstance(row, Failure):
                 if getattr(arguments, "output", None) and row.message.endswith(FULL_OUTPUT):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # so it is for all
+                    # The disk is full for all tasks.
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
                 done.fail(row.task.path, f"{place}{row.message}", is_damage=row.is_damage)
                 if done.tell(f"{place}{row.message}"):
@@ -257,36 +258,36 @@ def answers(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What is there and meant."""
+    """The partitions to work on, and what was found on the way to them."""
 
     tasks: list[PartitionTask]
     log_dirs: list[LogDir]
-    """Those of the tasks."""
+    """The log dirs of the tasks."""
     unreadable: frozenset[str]
-    """What could not be looked at, or has nothing to look at; stderr says why."""
+    """Paths that could not be read or contain nothing; stderr says why."""
     malformed: frozenset[str]
-    """What is not as it should be; stderr says why."""
+    """Malformed paths; stderr says why."""
     checkpoints: tuple[Row, ...]
-    """Findings: malformed checkpoints of these log dirs. Not told yet: see Done."""
+    """Findings about malformed checkpoints of these log dirs. Done reports them."""
     settings: Settings
     places: Places
-    """For tables: the log dir of each row, where there are several."""
+    """For tables: the log dir of each row, if there are several."""
     metadata: ClusterMetadata | None = None
     inventory: Inventory | None = None
-    """Everything that was found, whether it is meant or not."""
+    """Everything that was found, selected or not."""
 
     def of_one(self, *offsets: object) -> None:
-        """Refuse an offset, if one was given, that cannot be of all partitions."""
+        """Raise UsageError if an offset was given and more than one partition is selected."""
         live = [task for task in self.tasks if not task.is_metadata_log]
         if len(live) > 1 and any(offset is not None for offset in offsets):
             raise options.UsageError(
-                f"an offset is of one partition, and here are {len(live)}: choose with --topic"
-                " and --partition"
+                f"an offset applies to one partition, but {len(live)} are selected: choose one with"
+                " --topic and --partition"
             )
 
 
 def find(arguments: argparse.Namespace) -> Found:
-    """What is there and meant; what could not be looked at goes to stderr."""
+    """Find the selected partitions; report on stderr what could not be read."""
     from kafka_format.errors import FormatError
     from kafka_log.evidence.inventory import Trouble
     from kafka_log.evidence.lost_segments import with_lost_segments
@@ -296,7 +297,9 @@ def find(arguments: argparse.Namespace) -> Found:
 
     for path in arguments.paths:
         if Path(path).is_file():
-            raise options.UsageError(f"{path}: found a file, expected a log dir or a partition")
+            raise options.UsageError(
+                f"{path}: found a file, expected a log dir or a partition directory"
+            )
     inventory = scan(arguments.paths)
     warn_running(each.path for each in inventory.log_dirs)
     tell_links(arguments, inventory)
@@ -366,9 +369,9 @@ def problems_of(inventory: Inventory, selection: options.Selection) -> Iterator[
 def tell_missing(
     arguments: argparse.Namespace, inventory: Inventory, *, log_dirs_count: bool = False
 ) -> set[str]:
-    """Say which paths have nothing to look at, and why; return them.
+    """Report and return the paths where there is nothing to work on.
 
-    With `log_dirs_count` a log dir without partitions is something to look at.
+    With `log_dirs_count`, a log dir without partitions is enough.
     """
     blamed = {problem.path for problem in inventory.problems}
     directories = _directories_of_kafkas(inventory)
@@ -379,14 +382,14 @@ def tell_missing(
     empty = set(paths) - others
     for path in paths:
         if path in empty:
-            tell(f"{path}: nothing of Kafka's here")
+            tell(f"{path}: no Kafka files found")
     selection = options.Selection.of(arguments)
     if not others or (log_dirs_count and selection.is_everything):
         return empty
     partitions = [each for _, each in inventory.partitions() if each.partition is not None]
     if not partitions:
         for path in sorted(others):
-            tell(f"{path}: no partition here")
+            tell(f"{path}: no partition found")
     elif not any(selection.includes(each.topic, each.partition) for each in partitions):
         tell(
             f"no partition matches {selection.text} ({counted(len(partitions), 'partition')} found)"
@@ -443,26 +446,26 @@ def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
 
 
 def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
-    """With --follow-links, say where it went."""
+    """With --follow-links, report each link that was followed."""
     if arguments.follow_links and not arguments.quiet:
         for path, target in inventory.followed.items():
-            tell(f"{path} -> {target}: a link, followed")
+            tell(f"{path} -> {target}: link followed")
 
 
 def tell(text: str) -> None:
-    """A line to stderr. A name from a disk may hold anything: it cannot play with the terminal."""
+    """Write a line to stderr, escaped: a name on disk may contain control characters."""
     sys.stderr.write(f"{cell(text)}\n")
 
 
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM ends like Ctrl-C: what was begun is removed."""
+    """Treat SIGTERM like Ctrl-C, so that unfinished output is removed."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are for the main thread alone
+        yield  # only the main thread may handle signals
         return
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
@@ -472,14 +475,14 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def tell_findings(rows: Iterable[Row]) -> None:
-    """Damage that was left out, a line each."""
+    """Report skipped damage, one line per finding."""
     for row in rows:
         last = (
             "the end of the file" if row["next_offset"] is None else f"offset {row['next_offset']}"
         )
         tell(
             f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
-            f" {row['expected']}; left out: {row['size_in_bytes']} bytes, from offset"
+            f" {row['expected']}; skipped {row['size_in_bytes']} bytes, from offset"
             f" {row['first_offset']} up to {last}"
         )
 
@@ -491,13 +494,13 @@ def text_of(error: Exception) -> str:
 
 
 def time_and_age(timestamp_ms: int, now_ms: int) -> str:
-    """For people: `2023-11-14T22:13:20.000Z, 2 d 4 h ago`."""
+    """Return a time and its age: `2023-11-14T22:13:20.000Z, 2 d 4 h ago`."""
     time, age = str(iso_time(timestamp_ms)), now_ms - timestamp_ms
     return f"{time}, {human_duration(age)} ago" if timestamp_ms >= 0 and age >= 0 else time
 
 
 def iso_time(timestamp_ms: int | None) -> str | None:
-    """For people; times that no calendar has stay numbers."""
+    """Return an ISO 8601 time; a time outside of the calendar stays a number."""
     if timestamp_ms is None:
         return None
     try:

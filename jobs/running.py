@@ -1,7 +1,7 @@
-"""The first line of a verb: a broker is running on what it reads.
+"""Warn before anything else that a broker is running on a directory.
 
-warn_running(each.path for each in inventory.log_dirs)    where there is a scan
-warn_running(log_dirs_around(paths))                      where there is none (dump, export)
+warn_running(each.path for each in inventory.log_dirs)    after a scan
+warn_running(log_dirs_around(paths))                      without one (dump, export)
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _DEEPEST = 8
-"""How far below a path log dirs are looked for, as in kafka_log/evidence/scan.py."""
+"""How deep below a path log dirs are searched for, as in kafka_log/evidence/scan.py."""
 
 
 def warn_running(log_dirs: Iterable[str]) -> None:
-    """Write one line to stderr for each of these directories that a broker holds."""
+    """Write one line to stderr for each directory whose lock a broker holds."""
     from kafka_format.shown_text import escaped
     from kafka_log.disk.live_lock import is_held
 
@@ -27,12 +27,12 @@ def warn_running(log_dirs: Iterable[str]) -> None:
         if is_held(log_dir):
             sys.stderr.write(
                 f"{escaped(log_dir)}: a broker is running on this directory;"
-                " what is read may change\n"
+                " its files may change while they are read\n"
             )
 
 
 def log_dirs_around(paths: Iterable[str]) -> Iterator[str]:
-    """Yield directories with a `.lock`: those of the paths, above a file or partition, or below."""
+    """Yield the directories with a `.lock` at, directly above or below these paths."""
     from kafka_log.names import FileKind, parse_directory_name
 
     lock = FileKind.LOCK.value
@@ -51,7 +51,8 @@ def _below(directory: str, lock: str, depth: int) -> Iterator[str]:
     from kafka_log.directory import EntryKind, list_directory
     from kafka_log.names import parse_directory_name
 
-    entries = list_directory(directory).entries  # whoever reads it says what cannot be listed
+    # The verb itself reports directories that cannot be listed.
+    entries = list_directory(directory).entries
     if any(entry.name == lock for entry in entries):
         yield directory
     elif depth:

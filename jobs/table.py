@@ -1,7 +1,7 @@
-"""Rows for people and for programs: an aligned table, or one JSON object per line.
+"""Print rows as an aligned table or as one JSON object per line.
 
-On a terminal a table is made to fit: the widest columns of text are shortened with an ellipsis,
-numbers never are. In a pipe, and with `wide`, every cell is whole.
+On a terminal a table is fitted to the width: the widest text columns are shortened with an
+ellipsis, numbers never are. In a pipe, and with `wide`, no cell is shortened.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 __all__ = ["cell", "human_duration", "human_size", "json_line", "table"]
 
 NOTHING = "-"
-"""What a table shows for null."""
+"""The text of a null cell."""
 _BETWEEN = "  "
 _ELLIPSIS = "…"
 _LEAST = 10
-"""A column is not made narrower than that, nor than its title."""
+"""The minimum width of a column, unless its title is wider."""
 _NUMBER = re.compile(r"[-+]?[\d.,]+( ?(%|[KMGTP]i?B|B))?|-|")
 _WITHOUT_WIDTH = {"Mn", "Me", "Cf"}
-"""Unicode's categories of marks that are drawn over what stands before, and of formats."""
+"""Unicode categories of combining marks, drawn over the preceding character, and of formats."""
 _SOFT_HYPHEN = "\u00ad"
 _JAMO_WITHOUT_WIDTH = range(0x1160, 0x1200)
-"""Vowels and finals of Hangul, drawn into the syllable that they end."""
+"""Hangul vowels and final consonants, drawn into the preceding syllable."""
 
 
 def json_line(row: Mapping[str, Any]) -> str:
-    """Return a row as JSON that a terminal does not obey.
+    """Return a row as JSON, with characters that control a terminal escaped.
 
-    A name that is not UTF-8 has U+FFFD for each byte that does not fit, and beside it a field
-    `…_base64` with its bytes, as in `dump`.
+    In a name that is not UTF-8, U+FFFD replaces each invalid byte, and a field `…_base64` holds the
+    bytes, as in `dump`.
     """
     text = json.dumps(row, ensure_ascii=False)
     if is_clean(text):
@@ -61,7 +61,7 @@ def table(
     right: Iterable[str] = (),
     wide: bool = False,
 ) -> Iterator[str]:
-    """Yield the lines of a table; columns named in `right` hold numbers, aligned at their ends."""
+    """Yield the lines of a table; the columns named in `right` are aligned to the right."""
     texts = [[cell(value) for value in row] for row in rows]
     ends = [name in set(right) for name in header]
     titles = [name.upper() for name in header]
@@ -79,7 +79,7 @@ def table(
 
 
 def cell(value: object) -> str:
-    """Return a value as a table shows it; nothing in it can act on a terminal."""
+    """Return a value as a table shows it, with control characters escaped."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -88,12 +88,12 @@ def cell(value: object) -> str:
 
 
 def _terminal_width() -> int | None:
-    """Return its columns (COLUMNS, if set); None where stdout is no terminal."""
+    """Return the width (COLUMNS, if set); None if stdout is not a terminal."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _least(column: Sequence[str], end: bool) -> int | None:
-    """Return how narrow a column may become; None for numbers, which stay whole."""
+    """Return the minimum width of a column; None for numbers, which are never shortened."""
     title, *cells = column
     if end or all(_NUMBER.fullmatch(each) for each in cells):
         return None
@@ -101,7 +101,7 @@ def _least(column: Sequence[str], end: bool) -> int | None:
 
 
 def _fit(widths: list[int], limit: int, least: Sequence[int | None]) -> None:
-    """Make the widest columns of text narrower until all fit, or none can be narrower."""
+    """Shrink the widest text columns until the table fits or no column can shrink further."""
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - limit
     while excess > 0:
         shrinkable = {
@@ -113,7 +113,7 @@ def _fit(widths: list[int], limit: int, least: Sequence[int | None]) -> None:
             return
         widest = max(shrinkable, key=lambda number: shrinkable[number])
         others = [width for number, width in shrinkable.items() if number != widest]
-        # Down to the next widest, then both in turns.
+        # Shrink to the next widest column, then both in turn.
         target = max(least[widest] or 0, min(max(others, default=0), widths[widest] - 1))
         target = max(target, widths[widest] - excess)
         excess -= widths[widest] - target
@@ -133,7 +133,7 @@ def _shortened(text: str, width: int) -> str:
 
 
 def _width(text: str) -> int:
-    """Return how many columns of a terminal a text takes."""
+    """Return how many terminal columns a text occupies."""
     return len(text) if text.isascii() else sum(map(_character_width, text))
 
 

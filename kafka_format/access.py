@@ -55,7 +55,9 @@ class LinkError(OSError):
     """A link that leads out of the paths that were given."""
 
     def __init__(self, path: str, target: str) -> None:
-        super().__init__(errno.ELOOP, f"a link to {target}, not followed (--follow-links)", path)
+        super().__init__(
+            errno.ELOOP, f"a link to {target}, not followed (use --follow-links)", path
+        )
         self.target = target
 
 

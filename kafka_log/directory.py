@@ -36,7 +36,7 @@ _KIND_ORDER = {
 _STATE_ORDER = {state: place for place, state in enumerate(FileState)}
 
 
-NOT_FOLLOWED = "a link out of the given paths, not followed (--follow-links follows it)"
+NOT_FOLLOWED = "a link out of the given paths, not followed (use --follow-links)"
 
 
 class EntryKind(Enum):
@@ -46,7 +46,7 @@ class EntryKind(Enum):
     LINK = "a link that leads out of the given paths"
     OTHER = "neither a file nor a directory"
     VANISHED = "vanished while it was listed"
-    UNREADABLE = "not to be looked at"
+    UNREADABLE = "cannot be accessed"
 
 
 class Entry(NamedTuple):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kafka_log.disk.files import Files
     from kafka_log.producer_state import TxnMetadata
 
-_NO_WATERMARK = "no high watermark is known: the last stable offset is as if all were replicated"
+_NO_WATERMARK = "no high watermark is known: the last stable offset assumes full replication"
 
 
 class Holder(NamedTuple):
@@ -85,7 +85,7 @@ def read_offsets(
     end = _log_end(files, bases[-1])
     start = max(bases[0], log_start_offset or 0)
     if start > end:
-        wiped = f"the log start {start} is beyond the log's end {end}: a broker would empty it"
+        wiped = f"the log start {start} is beyond the log end {end}: a broker would empty the log"
         return PartitionOffsets(start, recovery_point, start, start, start, None, wiped)
     known = None if high_watermark is None else within_log(high_watermark, start, end)
     watermark = end if known is None else known

@@ -126,12 +126,12 @@ class Assignments:
 
     def stray_reason(self, topic_id: uuid.UUID | None, partition: int) -> str | None:
         if topic_id is None:
-            return "no partition.metadata: no data was ever appended"
+            return "no partition.metadata: no data was ever written"
         replicas = self.replicas.get((topic_id, partition), ())
         if not replicas:
             return f"no topic has the id {topic_id} and this partition"
         if self.broker_id not in replicas:
-            return f"its replicas are {list(replicas)}, without broker {self.broker_id}"
+            return f"its replicas are {list(replicas)}, not broker {self.broker_id}"
         return None
 
     def is_promoted(self, topic_id: uuid.UUID | None, partition: int) -> bool:
@@ -219,18 +219,18 @@ class LogDirPlan:
 
     def _fate(self, name: DirectoryName, plan: RecoveryPlan) -> tuple[Fate, str]:
         if _is_metadata_log(name):
-            return Fate.METADATA, "always checked as a whole, whatever the marker says"
+            return Fate.METADATA, "always checked completely, even after a clean shutdown"
         if name.kind is DirectoryKind.DELETE:
             return Fate.DELETE, "loaded without recovery, then deleted"
         if name.kind is DirectoryKind.STRAY:
-            return Fate.STRAY, "was stray before"
+            return Fate.STRAY, "already marked -stray"
         future = name.kind is DirectoryKind.FUTURE
         if self.assignments is not None and plan.loaded is not None:
             topic_id, partition = plan.loaded.topic_id, name.partition or 0
             if reason := self.assignments.stray_reason(topic_id, partition):
                 return Fate.STRAY, f"renamed to -stray: {reason}"
             if future and self.assignments.is_promoted(topic_id, partition):
-                return Fate.PROMOTED, "metadata assigns the replica to this log dir already"
+                return Fate.PROMOTED, "the metadata already assigns the replica to this log dir"
         return (Fate.FUTURE if future else Fate.CURRENT), ""
 
     def checkpoints(self) -> dict[FileKind, OffsetCheckpoint]:
@@ -299,13 +299,13 @@ def plan_log_dir(
     marker = FileKind.CLEAN_SHUTDOWN.value
     had_marker = Path(text, marker).exists()
     if had_marker:
-        rows.append(LogDirRow(marker, "delete", "a clean stop: logs are loaded without recovery"))
+        rows.append(LogDirRow(marker, "delete", "clean shutdown: logs are loaded without recovery"))
     else:
         rows.append(LogDirRow(marker, "ignore", "missing: every log is recovered"))
     directories = _directories(text, rows)
     rows += _duplicates(directories)
     if assignments is None and directories:
-        why = "not looked for: only the metadata log knows which replicas belong here"
+        why = "not checked: only the metadata log says which replicas belong here"
         rows.append(LogDirRow("-stray", "ignore", why))
     return LogDirPlan(
         path=text,
@@ -374,10 +374,10 @@ def _checkpoint(path: str, kind: FileKind, rows: list[LogDirRow]) -> Mapping[tup
     try:
         checkpoint = read_offset_checkpoint(os.path.join(path, kind.value))  # noqa: PTH118
     except FileNotFoundError:
-        rows.append(LogDirRow(kind.value, "read", "missing: 0 for every partition"))
+        rows.append(LogDirRow(kind.value, "read", "missing: taken as 0 for every partition"))
         return {}
     except FormatError as error:
-        why = f"{error}; 0 for every partition, and then the log dir is taken offline"
+        why = f"{error}; taken as 0 for every partition, then the log dir is taken offline"
         rows.append(LogDirRow(kind.value, "offline", why))
         return {}
     except OSError as error:  # a link that is not followed, no permission: Kafka may read it
@@ -398,10 +398,14 @@ def _directories(path: str, rows: list[LogDirRow]) -> list[DirectoryName]:
         if name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE:
             rows.append(LogDirRow(text, "ignore", "the index cache of tiered storage"))
         elif name.kind is DirectoryKind.UNKNOWN:
-            why = "not the name of a partition's directory: the broker does not start"
+            why = "not the name of a partition directory: the broker does not start"
             rows.append(LogDirRow(text, "stop", why))
         elif name.topic == CLUSTER_METADATA_TOPIC and not _is_metadata_log(name):
-            rows.append(LogDirRow(text, "ignore", "of the metadata log, but not its directory"))
+            rows.append(
+                LogDirRow(
+                    text, "ignore", "a directory of the metadata topic, but not the metadata log"
+                )
+            )
         else:
             found.append(name)
     return found

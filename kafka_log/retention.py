@@ -67,8 +67,8 @@ class LogPosition(NamedTuple):
 
 
 _EXEMPT = {
-    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
-    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
+    DirectoryKind.DELETE: "the replica was deleted: a broker removes the whole directory",
+    DirectoryKind.STRAY: "not a replica of this broker: a broker does not touch it",
 }
 
 _Rule = Callable[[AnySegment, AnySegment | None], tuple[bool, str]]
@@ -78,15 +78,15 @@ def ensure_local(config: LogConfig) -> None:
     """Refuse a topic in tiered storage: what may go depends on what was copied elsewhere."""
     if config.remote_storage_enable:
         raise TieredStorageError(
-            "remote.storage.enable=true: which segments may go depends on what was copied to"
-            " remote storage, and no log directory tells that"
+            "remote.storage.enable=true: which segments may be deleted depends on what was copied"
+            " to remote storage, which a log directory does not record"
         )
 
 
 def why_exempt(kind: DirectoryKind, topic: str) -> str | None:
     """Say why a directory is not subject to retention; None if it is."""
     if topic == CLUSTER_METADATA_TOPIC:
-        return "the metadata log goes by its snapshots, not by retention"
+        return "the metadata log is trimmed by snapshots, not by retention"
     return _EXEMPT.get(kind)
 
 
@@ -120,12 +120,12 @@ def iter_verdicts(
         end = position.log_end_offset if following is None else following.base_offset
         if position.high_watermark < end:
             # Nobody may lose what was not replicated: the log start never passes the watermark.
-            reason = f"high watermark {position.high_watermark} below its end {end}"
+            reason = f"high watermark {position.high_watermark} is below the segment end {end}"
             yield Verdict(segment, is_deleted=False, reason=reason)
             return
         is_deleted, reason = rule(segment, following)
         if following is None and segment.size == 0:
-            yield Verdict(segment, is_deleted=False, reason="active and empty")
+            yield Verdict(segment, is_deleted=False, reason="the active segment is empty")
             return
         yield Verdict(segment, is_deleted, reason)
         if not is_deleted:
@@ -135,10 +135,13 @@ def iter_verdicts(
 def _below_start(log_start_offset: int) -> _Rule[AnySegment]:
     def rule(_: AnySegment, following: AnySegment | None) -> tuple[bool, str]:
         if following is None:
-            return False, "active, and the log start offset is in it"
+            return False, "the active segment contains the log start offset"
         is_below = following.base_offset <= log_start_offset
         relation = "at or below" if is_below else "above"
-        return is_below, f"its end {following.base_offset} {relation} log start {log_start_offset}"
+        return (
+            is_below,
+            f"segment end {following.base_offset} is {relation} log start {log_start_offset}",
+        )
 
     return rule
 
@@ -153,9 +156,12 @@ def _beyond_size(retention_bytes: int, log_size: int) -> _Rule[AnySegment] | Non
         nonlocal remaining
         without = remaining - segment.size
         if without < retention_bytes:
-            return False, f"without it {without} bytes, retention.bytes {retention_bytes}"
+            return (
+                False,
+                f"deleting it would leave {without} bytes, below retention.bytes {retention_bytes}",
+            )
         remaining = without
-        return True, f"{without} bytes remain, retention.bytes {retention_bytes}"
+        return True, f"{without} bytes remain, at least retention.bytes {retention_bytes}"
 
     return rule
 
@@ -168,7 +174,9 @@ def _older_than(retention_ms: int, now_ms: int) -> _Rule[AnySegment] | None:
         largest = segment.largest_timestamp()
         age = now_ms - largest
         if age < 0:
-            return False, f"future timestamp {largest}, {-age} ms from now"
-        return age > retention_ms, f"{age} ms old, retention.ms {retention_ms}"
+            return False, f"timestamp {largest} is {-age} ms in the future"
+        is_older = age > retention_ms
+        relation = "above" if is_older else "within"
+        return is_older, f"{age} ms old, {relation} retention.ms {retention_ms}"
 
     return rule

@@ -189,13 +189,13 @@ class _Reasons:
         if reasons := self._kept_by.get(facts.base_offset):
             return "; ".join([*self._policy(), *reasons])
         if before and not before[-1].is_deleted:
-            return f"segment {before[-1].facts.base_offset} before it stays"
-        return "no limit is set"
+            return f"the earlier segment {before[-1].facts.base_offset} is kept"
+        return "no retention limit is set"
 
     def _policy(self) -> list[str]:
         if self._config.delete:
             return []
-        return ["cleanup.policy compact" if self._config.compact else "cleanup.policy is empty"]
+        return ["cleanup.policy is compact" if self._config.compact else "cleanup.policy is empty"]
 
 
 def retain_in_place(plan: RetentionPlan, config: LogConfig) -> None:

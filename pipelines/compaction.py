@@ -60,12 +60,12 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 _NOTES = {
-    DirectoryKind.DELETE: "the whole directory goes: its replica was deleted",
-    DirectoryKind.STRAY: "no replica of this broker: a broker leaves it alone",
-    DirectoryKind.FUTURE: "a replica on its way to this log dir: cleaned once it is there",
+    DirectoryKind.DELETE: "the replica was deleted: a broker removes the whole directory",
+    DirectoryKind.STRAY: "not a replica of this broker: a broker does not touch it",
+    DirectoryKind.FUTURE: "a replica that is moving to this log dir: cleaned after the move",
 }
-_METADATA = "the metadata log goes by its snapshots, not by compaction"
-_NO_WATERMARK = "no high watermark is known: taken to be the log end"
+_METADATA = "the metadata log is trimmed by snapshots, not by compaction"
+_NO_WATERMARK = "no high watermark is known: the log end is used"
 
 
 class NotWhatIsNeededError(LogError):
@@ -131,14 +131,14 @@ class CompactPartition:
                 if not is_full_disk(error):
                     raise
                 # Told beside the partition's path, which is on another disk: that one is not full.
-                where = f"{error.strerror} in {tempfile.gettempdir()}, for what a pass leaves"
+                where = f"{error.strerror} in {tempfile.gettempdir()}, needed between rounds"
                 raise OSError(error.errno, where) from error
 
     def _in_place(self, task: PartitionTask) -> Iterator[Row]:
         """By way of `.cleaned`, `.swap` and `.deleted`. What can go wrong is looked at before."""
         if self.skip_damaged:
             raise NotWhatIsNeededError(
-                "--skip-damaged leaves bytes out for ever: expected --output, not --in-place"
+                "--skip-damaged would drop bytes permanently: use it with --output, not --in-place"
             )
         check_in_place(task.path)
         self._ensure_sound_as_it_lies(task, is_deep=True)
@@ -481,7 +481,7 @@ def _watermark_note(task: PartitionTask, log: PartitionLog) -> str | None:
     if known is None:
         return _NO_WATERMARK
     if known > end:
-        return f"high watermark {known} lies behind the log end: taken to be that, {end}"
+        return f"high watermark {known} is beyond the log end: the log end {end} is used"
     return None
 
 

@@ -83,7 +83,9 @@ def run(
     function = _Bound(access(), function)
     sizes = [bytes_of(task) if bytes_of else 1 for task in todo]
     if engine == "spark" and not repeatable:
-        raise EngineError("Spark may run a task twice, and this must not be: use --engine local")
+        raise EngineError(
+            "this cannot run on Spark, which may run a task twice: use --engine local"
+        )
     if repeatable and (engine == "spark" or processes is None):
         known = sum(sizes) if bytes_of else 0
         context = spark_context(engine, known if len(todo) > 1 else 0)

@@ -34,9 +34,7 @@ def ensure_outside(output: str, evidence: Sequence[str]) -> None:
     for path in evidence:
         if (source := _place(path)) in (target, *target.parents):
             where = source if is_local(path) else shown(path)
-            raise OutputError(
-                f"{shown(output)}: found inside {where}, expected output outside the evidence"
-            )
+            raise OutputError(f"{shown(output)}: output must not be inside the evidence ({where})")
 
 
 def _place(location: str) -> PurePath:

@@ -233,9 +233,7 @@ def _copies(log_dirs: Sequence[LogDir], attempt: Path) -> dict[str, Path]:
     copies = {each.path: attempt / Path(each.path).absolute().name for each in log_dirs}
     if len(set(copies.values())) < len(copies):
         names = ", ".join(copies)
-        raise OutputError(
-            f"{names}: found log dirs of the same name, expected to tell copies apart"
-        )
+        raise OutputError(f"{names}: found log dirs with the same name, expected different names")
     for copy in copies.values():
         copy.mkdir()
     return copies

@@ -75,7 +75,7 @@ def _answer(number: int, task: Any, function: Function) -> Answer:
     except OSError as error:
         return Answer(number, rows, (os_error_text(error), ""))
     except MemoryError:
-        return Answer(number, rows, ("not enough memory for what is there", ""))
+        return Answer(number, rows, ("not enough memory", ""))
     except Exception as error:  # noqa: BLE001  # one task must not end the others
         return Answer(number, rows, (unforeseen(error), traceback.format_exc()))
     return Answer(number, rows)

@@ -187,7 +187,7 @@ def missing_partition_row(log_dir: str, checkpointed: Checkpointed) -> Row:
         "bytes_read": 0,
         "estimated_seconds": 0.0,
         "error": None,
-        "note": "no directory here",
+        "note": "no directory",
     }
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_NO_WATERMARK = "no high watermark is known, so nothing may go (--high-watermark)"
+_NO_WATERMARK = "no high watermark is known, so nothing can be deleted (set --high-watermark)"
 
 
 def retain_partition(task: PartitionTask) -> Iterator[Row]:

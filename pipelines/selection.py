@@ -78,7 +78,7 @@ def _ensure_paths(given: Iterable[str], inventory: Inventory) -> None:
     for path in sorted(missing):
         real = _real(path)
         if real not in there and not any(each.startswith(f"{real}/") for each in there):
-            raise StorageError(f"{shown_name(path)}: nothing of Kafka's here")
+            raise StorageError(f"{shown_name(path)}: no Kafka files found")
 
 
 def _real(path: str) -> str:

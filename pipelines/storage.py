@@ -119,7 +119,7 @@ class Storage:
         if not _has_anything(inventory):
             where = ", ".join(map(shown, self.paths))
             also = "".join(f"; {each.path}: {each.message}" for each in inventory.problems[:1])
-            raise StorageError(f"{where}: nothing of Kafka's here{also}")
+            raise StorageError(f"{where}: no Kafka files found{also}")
         return inventory
 
     def _refuse_missing(self, inventory: Inventory) -> None:

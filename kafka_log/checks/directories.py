@@ -28,7 +28,7 @@ def directory_findings(inventory: Inventory) -> Iterator[Finding]:
         files = {file.path for file in log_dir.files}
         for problem in log_dir.problems:
             if problem.path in log_dir.unknown_directories:
-                found = "a directory that is no partition's"
+                found = "a directory that is not a partition directory"
                 yield Finding.of("DIR002", About(problem.path), found, "<topic>-<partition>")
             elif problem.trouble is Trouble.UNREADABLE and problem.path not in files:
                 yield _unreadable(problem, About(problem.path))
@@ -45,7 +45,7 @@ def _partition_findings(partition: Partition) -> Iterator[Finding]:
         if problem.trouble is Trouble.UNREADABLE:
             yield _unreadable(problem, about)
         else:
-            yield Finding.of("DIR004", about, "a directory", "files alone")
+            yield Finding.of("DIR004", about, "a directory", "only files")
 
 
 def _about(partition: Partition, path: str) -> About:

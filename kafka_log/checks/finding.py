@@ -1,10 +1,10 @@
-"""A finding: something wrong, where, and by which rule. Every rule has a page in docs/findings.
+"""A finding says what is wrong, where, and by which rule. docs/findings has a page per rule.
 
     LOG  .log             IDX  .index           TIX  .timeindex       TXN  .txnindex
     SNP  .snapshot        LEP  leader epochs    CKP  checkpoints      MET  other small files
     REC  coordinator and metadata records       DIR  directories, and what could not be read
 
-An id is for ever: a rule that is given up leaves a gap.
+An id never changes: a rule that is dropped leaves a gap.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 class Severity(StrEnum):
     ERROR = "error"
-    """Data is lost, or will be, or a broker or partition does not start."""
+    """Data is or will be lost, or a broker or partition does not start."""
     WARNING = "warning"
-    """Damage that a broker may repair, or live with."""
+    """Damage that a broker may repair or tolerate."""
     NOTE = "note"
-    """Unusual, and nothing breaks."""
+    """Unusual, but nothing breaks."""
 
 
 class Rule(NamedTuple):
@@ -35,11 +35,12 @@ class Rule(NamedTuple):
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
 
 _USED_AS_IT_IS = (
-    "Rebuilt after an unclean stop, if the segment ends beyond the recovery point; after a clean "
-    "stop used as it is."
+    "After an unclean shutdown the index is rebuilt if the segment ends beyond the recovery point. "
+    "After a clean shutdown it is used as it is."
 )
 _THROWN_AWAY = (
-    "The broker deletes the file and rebuilds the producers from an older snapshot and the log."
+    "The broker deletes the file and rebuilds the producer state from an older snapshot and the "
+    "log."
 )
 _DOES_NOT_LOAD = (
     "The partition does not load: the broker does not start, or takes the log dir offline."
@@ -48,78 +49,81 @@ _DOES_NOT_LOAD = (
 RULES: dict[str, Rule] = {
     "LOG001": Rule(
         _E,
-        "a batch's checksum is wrong",
-        "After an unclean stop the log is cut before this batch, if it lies at or beyond the "
-        "recovery point. After a clean stop nobody looks, and consumers refuse the batch.",
+        "a batch has a wrong checksum",
+        "After an unclean shutdown the log is truncated before this batch if the batch is at or "
+        "beyond the recovery point. After a clean shutdown the batch is not checked, and consumers "
+        "reject it.",
     ),
     "LOG002": Rule(
         _E,
-        "bytes that cannot be a batch",
-        "After an unclean stop the log is cut here, if this is at or beyond the recovery point. "
-        "After a clean stop it stays, and whoever reads up to it fails, the broker too.",
+        "bytes that are not a batch",
+        "After an unclean shutdown the log is truncated here if this is at or beyond the recovery "
+        "point. After a clean shutdown the bytes stay, and every reader that reaches them fails, "
+        "including the broker.",
     ),
     "LOG003": Rule(
         _E,
-        "records that cannot be decoded, in a batch with the right checksum",
-        "The batch stays: recovery looks at checksums, not into data batches. Whoever reads the "
-        "records (consumers, the cleaner, a coordinator that loads) fails here.",
+        "records that cannot be decoded in a batch with a correct checksum",
+        "The batch stays: recovery checks checksums, not the records of data batches. Every reader "
+        "of the records (consumers, the cleaner, a coordinator that loads) fails here.",
     ),
     "LOG004": Rule(
         _W,
         "the last batch is torn",
-        "After an unclean stop the torn batch is cut off. After a clean stop it stays and readers "
-        "end before it; if an index entry points at it, the log ends at its segment's base offset.",
+        "After an unclean shutdown the torn batch is truncated. After a clean shutdown it stays, "
+        "and readers stop before it; if an index entry points at it, the log ends at the base "
+        "offset of the segment.",
     ),
     "LOG005": Rule(
         _W,
-        "zeros behind the last batch",
-        "After an unclean stop the zeros are cut off. After a clean stop a broker that reads this "
-        "segment as it loads the log (it does read the last one) does not start.",
+        "zeros after the last batch",
+        "After an unclean shutdown the zeros are truncated. After a clean shutdown a broker that "
+        "reads this segment while it loads the log (it does read the last one) does not start.",
     ),
     "LOG006": Rule(
         _W,
-        "records larger than the reader's limit, not decoded",
-        "Nothing: Kafka has no such limit. A client or broker that decompresses the batch needs "
-        "the memory for it.",
+        "a batch that was not decoded because its records exceed the limit",
+        "Nothing happens: Kafka has no such limit. A client or broker that decompresses the batch "
+        "needs the memory for it.",
     ),
     "LOG007": Rule(
         _E,
-        "a batch outside of its segment's offsets, or before the batch that it follows",
-        "The batch stays. If recovery reads it (after an unclean stop) and no index entry can hold "
-        "its offset, the segment is split or the log dir fails. Whoever asks for its offsets may "
-        "not find them.",
+        "a batch with offsets outside its segment, or below those of the batch before it",
+        "The batch stays. If recovery reads it (after an unclean shutdown) and no index entry can "
+        "hold its offset, the segment is split or the log dir fails. Readers that ask for its "
+        "offsets may not find them.",
     ),
-    "IDX001": Rule(_W, "an entry of an offset index that cannot follow", _USED_AS_IT_IS),
-    "IDX002": Rule(_W, "part of an entry at the end of an offset index", _USED_AS_IT_IS),
-    "IDX003": Rule(_W, "something behind the zeros of an offset index", _USED_AS_IT_IS),
-    "TIX001": Rule(_W, "an entry of a time index that cannot follow", _USED_AS_IT_IS),
-    "TIX002": Rule(_W, "part of an entry at the end of a time index", _USED_AS_IT_IS),
-    "TIX003": Rule(_W, "something behind the zeros of a time index", _USED_AS_IT_IS),
-    "TIX004": Rule(_W, "a time index that ends before its log does", _USED_AS_IT_IS),
+    "IDX001": Rule(_W, "an offset index entry that is out of order or impossible", _USED_AS_IT_IS),
+    "IDX002": Rule(_W, "a partial entry at the end of an offset index", _USED_AS_IT_IS),
+    "IDX003": Rule(_W, "data after the zeros of an offset index", _USED_AS_IT_IS),
+    "TIX001": Rule(_W, "a time index entry that is out of order or impossible", _USED_AS_IT_IS),
+    "TIX002": Rule(_W, "a partial entry at the end of a time index", _USED_AS_IT_IS),
+    "TIX003": Rule(_W, "data after the zeros of a time index", _USED_AS_IT_IS),
+    "TIX004": Rule(_W, "a time index that does not cover its whole log", _USED_AS_IT_IS),
     "TXN001": Rule(
         _E,
-        "an entry of a transaction index of an unknown version",
-        "The broker does not start if the version's first byte is positive; else the entry is "
-        "read as if it were of version 0.",
+        "a transaction index entry with an unknown version",
+        "The broker does not start if the first byte of the version is positive. Otherwise the "
+        "entry is read as version 0.",
     ),
     "TXN002": Rule(
         _W,
-        "an entry of a transaction index that cannot follow",
-        "Read in any order. If an entry ends before the segment begins, the segment is recovered "
-        "and its index rebuilt.",
+        "a transaction index entry that is out of order",
+        "The entries are read in any order. If an entry ends before the segment begins, the "
+        "segment is recovered and its index rebuilt.",
     ),
     "TXN003": Rule(
         _W,
-        "part of an entry, or zeros, at the end of a transaction index",
-        "Part of an entry is not read; zeros are read as a transaction of producer 0. Rebuilt "
-        "where the segment is recovered.",
+        "a partial entry or zeros at the end of a transaction index",
+        "A partial entry is not read; zeros are read as a transaction of producer 0. The index is "
+        "rebuilt if the segment is recovered.",
     ),
-    "SNP001": Rule(_W, "a producer snapshot's checksum is wrong", _THROWN_AWAY),
-    "SNP002": Rule(_W, "a producer snapshot that is cut, or counts wrong", _THROWN_AWAY),
-    "SNP003": Rule(_W, "a producer snapshot of an unknown version", _THROWN_AWAY),
-    "SNP004": Rule(
-        _N, "bytes behind the entries of a producer snapshot", "Read as if they were not there."
+    "SNP001": Rule(_W, "a producer snapshot with a wrong checksum", _THROWN_AWAY),
+    "SNP002": Rule(
+        _W, "a producer snapshot that is truncated or has a wrong entry count", _THROWN_AWAY
     ),
+    "SNP003": Rule(_W, "a producer snapshot with an unknown version", _THROWN_AWAY),
+    "SNP004": Rule(_N, "bytes after the entries of a producer snapshot", "The bytes are ignored."),
     "LEP001": Rule(
         _E,
         "a leader epoch checkpoint that cannot be read",
@@ -128,27 +132,27 @@ RULES: dict[str, Rule] = {
     "CKP001": Rule(
         _E,
         "an offset checkpoint that cannot be read",
-        "The broker reports the log dir as failed: what it loads counts as without a checkpoint, "
-        "then the dir is taken offline.",
+        "The broker marks the log dir as failed: it loads the logs as if there were no checkpoint, "
+        "then takes the log dir offline.",
     ),
     "MET001": Rule(_E, "a partition.metadata that cannot be read", _DOES_NOT_LOAD),
     "MET002": Rule(_E, "a meta.properties that cannot be read", "The broker does not start."),
     "MET003": Rule(
         _N,
         "a clean shutdown file without a broker epoch",
-        "The stop counts as clean all the same; the broker registers without its last epoch.",
+        "The shutdown still counts as clean; the broker registers without its last epoch.",
     ),
     "MET004": Rule(_E, "a quorum-state that cannot be read", "The node does not start."),
     "REC001": Rule(
         _E,
         "a coordinator record that cannot be decoded",
-        "The coordinator cannot load this partition: its groups or share groups are not served. Of "
-        "a transaction log nothing behind the record is loaded.",
+        "The coordinator cannot load this partition: its groups or share groups are not served. "
+        "From a transaction log, nothing after the record is loaded.",
     ),
     "REC002": Rule(
         _N,
-        "a coordinator record of an unknown type or version",
-        "An unknown type is skipped. An unknown version stops the load of a partition of groups "
+        "a coordinator record with an unknown type or version",
+        "An unknown type is skipped. An unknown version stops the loading of a partition of groups "
         "or share groups; in the transaction log it is skipped.",
     ),
     "REC003": Rule(
@@ -158,35 +162,37 @@ RULES: dict[str, Rule] = {
     ),
     "REC004": Rule(
         _N,
-        "a metadata record of an unknown type or version",
-        "An unknown type stops the replay of the metadata; an unknown version is read as the "
-        "newest known one.",
+        "a metadata record with an unknown type or version",
+        "An unknown type stops the replay of the metadata. An unknown version is read as the "
+        "newest known version.",
     ),
     "DIR001": Rule(
         _E,
         "something that could not be read",
-        "A broker that cannot read it either takes the log dir offline, or does not start.",
+        "If the broker cannot read it either, it takes the log dir offline or does not start.",
     ),
-    "DIR002": Rule(_E, "a directory that is no partition's", "The broker does not start with it."),
+    "DIR002": Rule(
+        _E, "a directory that is not a partition directory", "The broker does not start with it."
+    ),
     "DIR003": Rule(
         _E,
-        "two directories of one partition",
+        "two directories for the same partition",
         "The broker does not start with both.",
     ),
-    "DIR004": Rule(_N, "a directory inside a partition's", "Nobody looks at it."),
+    "DIR004": Rule(_N, "a directory inside a partition directory", "The broker ignores it."),
     "DIR005": Rule(
         _E,
-        "something other than a regular file under a name of Kafka's",
-        "The broker fails when it opens it: it does not start, or takes the log dir offline.",
+        "a Kafka file name that is not a regular file",
+        "The broker fails to open it: it does not start, or takes the log dir offline.",
     ),
     "DIR006": Rule(
         _E,
         "a file larger than Kafka can write",
-        "The partition does not load: Kafka counts positions in such a file in 31 bits.",
+        "The partition does not load: Kafka uses 31-bit positions in such a file.",
     ),
     "DIR007": Rule(
         _W,
-        "a link that leads out of the given paths, not followed",
+        "a link out of the given paths that was not followed",
         "A broker follows it.",
     ),
     "DIR008": Rule(
@@ -198,7 +204,7 @@ RULES: dict[str, Rule] = {
 
 
 class About(NamedTuple):
-    """Where a file belongs: what every finding in it says."""
+    """The file, topic and partition of a finding."""
 
     path: str
     topic: str | None = None
@@ -227,7 +233,7 @@ class Finding(NamedTuple):
         position: int | None = None,
         offset: int | None = None,
     ) -> Finding:
-        """`offset` is one in the log, `position` one in the file."""
+        """Build a finding; `offset` is in the log, `position` in the file."""
         severity = RULES[rule].severity
         return cls(rule, severity, *about[1:], about.path, position, offset, found, expected)
 
@@ -250,7 +256,7 @@ class Finding(NamedTuple):
 
     @property
     def is_damage(self) -> bool:
-        """What a reader that was told to fail fast fails at."""
+        """Whether a reader in mode FAILFAST fails at it."""
         return self.severity is not Severity.NOTE
 
     def __str__(self) -> str:

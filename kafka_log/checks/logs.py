@@ -181,13 +181,13 @@ class _Places:
     ) -> Iterator[Finding]:
         expected = None
         if first < self._base:
-            expected = f"offset {self._base} or more, by the name of its segment"
+            expected = f"offset {self._base} or more, the base offset of its segment"
         elif last < first:
             expected = "a last offset that is not below its first"
         elif last >= self._end:
             expected = f"offsets below {self._end}, where the next segment begins or an index ends"
         elif first <= self._last:
-            expected = f"offset {self._last + 1} or more, behind the batch before"
+            expected = f"offset {self._last + 1} or more, after the previous batch"
         if expected is not None:
             found = f"a batch at offset {first}" + (f" to {last}" if last != first else "")
             position = int(batches.position[batch])

@@ -47,10 +47,10 @@ def _judge_coordinator(
     except FormatError as error:
         return Complaint("REC001", error.found, error.expected)
     if record.name is None:
-        return Complaint("REC002", f"type {record.type_id}", "a type that is known")
+        return Complaint("REC002", f"type {record.type_id}", "a known type")
     if isinstance(record.value, UnknownMessage):
         found = f"version {record.value.version} of {record.name}"
-        return Complaint("REC002", found, "a version that is known")
+        return Complaint("REC002", found, "a known version")
     return None
 
 
@@ -63,8 +63,8 @@ def _judge_metadata(key: Buffer | None, value: Buffer | None, is_control: bool) 
     except FormatError as error:
         return Complaint("REC003", error.found, error.expected)
     if record.name is None:
-        return Complaint("REC004", f"api key {record.api_key}", "one that is known")
+        return Complaint("REC004", f"api key {record.api_key}", "a known api key")
     if isinstance(record.value, UnknownMessage):
         found = f"version {record.version} of {record.name}"
-        return Complaint("REC004", found, "a version that is known")
+        return Complaint("REC004", found, "a known version")
     return None

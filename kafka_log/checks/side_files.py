@@ -74,7 +74,7 @@ def _index_findings(
     size = file.entries.itemsize
     position = file.stop_position + file.padding_bytes
     if file.padding_bytes:
-        found, expected = f"{len(file.trailing)} bytes behind zeros", "zeros to the end"
+        found, expected = f"{len(file.trailing)} bytes after zeros", "zeros to the end"
         yield Finding.of(f"{kind}003", about, found, expected, position=position)
     elif file.stop is Stop.PARTIAL_ENTRY:
         found, expected = f"{len(file.trailing)} bytes", f"an entry of {size}"
@@ -83,7 +83,7 @@ def _index_findings(
         found = f"{_shown(file, size, base_offset)} ({file.stop.value})"
         expected = "the first entry of a segment"
         if len(file.entries):
-            expected = f"one behind {_shown_entry(file.entries[-1], base_offset)}"
+            expected = f"an entry after {_shown_entry(file.entries[-1], base_offset)}"
         yield Finding.of(f"{kind}001", about, found, expected, position=position)
 
 
@@ -136,7 +136,7 @@ def check_producer_snapshot(data: Buffer, about: About) -> Slots:
         return Slots(_whole_entries(data), (finding,), is_valid=False)
     if not file.trailing:
         return Slots(file.entries)
-    found = f"{len(file.trailing)} bytes behind {len(file.entries)} entries"
+    found = f"{len(file.trailing)} bytes after {len(file.entries)} entries"
     position = len(data) - len(file.trailing)
     return Slots(file.entries, (Finding.of("SNP004", about, found, "none", position=position),))
 
@@ -193,7 +193,7 @@ def small_file_findings(kind: FileKind, data: Buffer, about: About) -> Iterator[
     if kind is FileKind.CLEAN_SHUTDOWN:
         marker = decode_clean_shutdown_file(data)
         if marker.content is CleanShutdownContent.UNREADABLE:
-            found = f"{len(marker.raw)} bytes that are no such object"
+            found = f"{len(marker.raw)} bytes in another format"
             yield Finding.of("MET003", about, found, "a JSON object with a brokerEpoch", position=0)
         return
     if kind not in _SMALL_FILES:

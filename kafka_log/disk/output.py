@@ -67,17 +67,16 @@ def check_output(
     for source in evidence:
         resolved = Path(source).resolve()
         if target == resolved or resolved in target.parents:
-            found = "the same as" if target == resolved else "inside"
-            raise OutputError(
-                f"{out}: found {found} {source}, expected output outside the evidence"
-            )
+            raise OutputError(f"{out}: output must not be inside the evidence ({source})")
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         found = "a symbolic link" if out.is_symlink() else "a file"
         raise OutputError(f"{out}: found {found}, expected a new or empty directory")
     if out.is_dir() and any(out.iterdir()):
         raise OutputError(f"{out}: found a directory with files, expected a new or empty one")
     if not target.parent.is_dir():
-        raise OutputError(f"{out.parent}: found no such directory, expected one to put output in")
+        raise OutputError(
+            f"{out.parent}: found no such directory, expected the parent of the output"
+        )
 
 
 @contextlib.contextmanager

@@ -164,7 +164,7 @@ def _report_tail(file: FoundFile, end: IndexEnd, entry_size: int, report: Report
     if size < entry_size:
         error = TruncatedError(location, f"{size} bytes", f"an entry of {entry_size}")
     elif end.padding_bytes:
-        error = CorruptError(location, "an entry behind zeros", "zeros")
+        error = CorruptError(location, "an entry after zeros", "zeros")
     else:
         error = CorruptError(location, f"an entry {end.stop.value}", "entries that grow")
     report.found(error)

@@ -1,7 +1,7 @@
-"""What is wrong: findings as they are met, the original's reports at the end, and a summary.
+"""Report what is wrong: findings as they occur, kafka-dump-log's reports at the end, a summary.
 
-On stderr ten lines of one kind for one file are printed, and then how many more there are. As JSON
-every finding is a row.
+On stderr at most ten findings of each kind are printed per file, then how many more there are. As
+JSON, every finding is a row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NAMES: tuple[tuple[type[FormatError], str], ...] = (
 
 
 class Report:
-    """What a dump says beside its data, and how it is to end."""
+    """Prints everything except the data of a dump, and knows the outcome."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class Report:
         self._quiet = quiet
         self.is_damaged = False
         self.is_unreadable = False
-        """Whether something that should have been read was not."""
+        """Whether something could not be read."""
         self._files = 0
         self._damaged: set[str] = set()
         self._findings: Counter[str] = Counter()
@@ -78,15 +78,15 @@ class Report:
         self._file: FoundFile | None = None
 
     def begin(self, file: FoundFile) -> None:
-        """What is found from here on is of this file, or of one beside it."""
+        """Attribute the following findings to this file."""
         self._say_how_many_more()
         self._file = file
         self._files += 1
 
-    # ------------------------------------------------------------------------ as it is met
+    # ------------------------------------------------------------------------ while reading
 
     def note(self, text: str) -> None:
-        """Say something that is neither data nor damage."""
+        """Print a line that is neither data nor damage."""
         if not self._quiet:
             self._say(text)
 
@@ -96,17 +96,17 @@ class Report:
     def ignored(self, path: str) -> None:
         self._ignored += 1
         self._files -= 1
-        is_alone = self._empty and not self._files  # then it was said that nothing is Kafka's
+        is_alone = self._empty and not self._files  # "no Kafka files found" was printed
         if self._may_say(self._ignored) and not is_alone:
             self.note(f"Ignoring unknown file {path}")
 
     def nothing_here(self, path: str) -> None:
         self.is_unreadable = True
         self._empty += 1
-        self._say(f"{path}: nothing of Kafka's here")
+        self._say(f"{path}: no Kafka files found")
 
     def missing(self, path: str, reason: str) -> None:
-        """Say that a path that was given is not there, in the words of every verb."""
+        """Report that a given path does not exist, as every verb does."""
         self.is_unreadable = True
         self.problems += 1
         self._say(f"{path}: {reason}")
@@ -119,7 +119,7 @@ class Report:
         self._row(path, "unreadable", found=reason)
 
     def changed(self, path: str, how: str) -> None:
-        """Say that a file is not what it was when it was opened: `how` begins with "it"."""
+        """Report that a file changed after it was opened; `how` begins with "it"."""
         self.is_unreadable = True
         self._changed += 1
         self._say(f"{path}: changed while it was read: {how}")
@@ -136,7 +136,7 @@ class Report:
         self._row_at(location, problem, found=error.found, expected=error.expected)
 
     def index_mismatch(self, entry: Location, index_offset: int, log_offset: int) -> None:
-        """An entry's offset, and the last offset of the batch that it points at."""
+        """Report an entry whose offset differs from the last offset of its batch."""
         self._count("index mismatch")
         self._add(self._index_mismatches, entry, index_offset, log_offset)
         self._row_at(entry, "index_mismatch", index_offset=index_offset, log_offset=log_offset)
@@ -173,19 +173,19 @@ class Report:
         )
 
     def non_consecutive(self, file: FoundFile, gaps: Gaps) -> None:
-        """Gaps between offsets: no damage, since compaction and transactions leave them."""
+        """Report gaps between offsets. Compaction and transactions leave them: no damage."""
         self._non_consecutive[file.path] = gaps
         if not self._json_rows:
             return
         start = json_line({"kind": "non_consecutive", **file_fields(file)})[:-2]
         for offset, following in gaps:
-            if offset >= 0:  # the original begins to count at -1, where no record is
+            if offset >= 0:  # kafka-dump-log starts at -1, where there is no record
                 self._output.text(f'{start},"offset":{offset},"followed_by":{following}}}\n')
 
     # ------------------------------------------------------------------------- at the end
 
     def summarize(self) -> None:
-        """The original's reports, in its words and its order, and then our summary."""
+        """Print kafka-dump-log's reports in its words and order, then our summary."""
         self._say_how_many_more()
         for path, mismatches in self._index_mismatches.items():
             self._say(f"Mismatches in :{absolute(path)}")
@@ -213,7 +213,7 @@ class Report:
             self.note(self._summary())
 
     def _summary(self) -> str:
-        """For example `12 files: 1 with findings (990 wrong checksums); 2 could not be read`."""
+        """Return `12 files: 1 with findings (990 wrong checksums); 2 could not be read`."""
         parts = []
         if self._damaged:
             kinds = [f"{number:,} {_noun(number, kind)}" for kind, number in self._findings.items()]
@@ -223,7 +223,7 @@ class Report:
         if self.problems:
             parts.append(f"{self.problems:,} could not be read")
         if self._empty:
-            parts.append(f"{self._empty:,} {_noun(self._empty, 'path')} without Kafka's files")
+            parts.append(f"{self._empty:,} {_noun(self._empty, 'path')} without Kafka files")
         if not parts:
             parts.append("no damage found")
         if self._ignored:
@@ -272,7 +272,7 @@ class Report:
 
 
 class _Pairs:
-    """Pairs of numbers for a report: no more than are printed, since an index may have millions."""
+    """Pairs of numbers for a report; only those to print are kept, an index may have millions."""
 
     def __init__(self, most: int | None) -> None:
         self.pairs: list[tuple[int, int]] = []
@@ -300,5 +300,5 @@ def _noun(number: int, name: str) -> str:
 
 
 def absolute(path: str) -> str:
-    """java.io.File.getAbsolutePath, which leaves `.` and `..` alone."""
+    """Mirror java.io.File.getAbsolutePath, which keeps `.` and `..`."""
     return os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118

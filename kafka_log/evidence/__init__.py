@@ -1,1 +1,1 @@
-"""What is there: the inventory of log dirs, read-only, with every problem in its place."""
+"""The inventory of log dirs, read-only, with every problem attached to its place."""

@@ -1,11 +1,11 @@
-"""What the KRaft metadata in a log dir says of topics and their settings.
+"""Read topics and their settings from the KRaft metadata in a log dir.
 
-The newest snapshot, then the records of the log behind it, in order; of a metadata transaction only
-what was ended (an aborted or unfinished one never was). The log is read to its end: which of its
-last records the quorum had committed is not on this disk.
+The newest snapshot is read, then the records of the log after it, in order. Metadata transactions
+count only if they were ended; aborted and unfinished ones are ignored. The log is read to its end,
+because this disk does not record which of the last records the quorum committed.
 
-What cannot be read is told, not raised: an older snapshot is tried, and a damaged log counts up to
-the damage. Mirrors org.apache.kafka.image.{MetadataDelta,TopicsDelta,ConfigurationsDelta}.
+Errors are collected, not raised: an older snapshot is tried, and a damaged log is read up to the
+damage. Mirrors org.apache.kafka.image.{MetadataDelta,TopicsDelta,ConfigurationsDelta}.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from kafka_log.names import FileName
 
 CLUSTER_DEFAULT = ""
-"""The name of the resource whose settings hold for every broker."""
+"""The name of the resource whose settings apply to every broker."""
 
 
 _REPLAYED = frozenset({2, 3, 4, 5, 9, 23, 24, 25})
-"""Api keys of the records that are looked at: most of a log is others (no-ops)."""
+"""Api keys of the records that are decoded; most records of a log are no-ops."""
 _NOTHING = MetadataRecord(20, 0, "NoOpRecord", UnknownMessage(20, 0, b""))
 
 
 class _Resource(IntEnum):
-    """Whose settings a ConfigRecord tells."""
+    """The kind of resource that a ConfigRecord configures."""
 
     TOPIC = 2
     BROKER = 4
@@ -51,28 +51,28 @@ class ClusterMetadata:
     """The image at the end of the log."""
 
     path: str
-    """The directory it was read from."""
+    """The directory that it was read from."""
     topic_ids: Mapping[str, uuid.UUID]
     topic_configs: Mapping[str, Mapping[str, str]]
     broker_configs: Mapping[str, Mapping[str, str]]
-    """By node id, as text; of `CLUSTER_DEFAULT` for all."""
+    """By node id as text; `CLUSTER_DEFAULT` applies to all brokers."""
     deleted_topics: Mapping[uuid.UUID, str]
-    """Those whose removal is still in the log."""
+    """Deleted topics whose removal is still in the log."""
     replicas: Mapping[tuple[uuid.UUID, int], Sequence[int]]
-    """Brokers, by topic id and partition."""
+    """Broker ids by topic id and partition."""
     directories: Mapping[tuple[uuid.UUID, int], Sequence[uuid.UUID]]
     """The log dir of each of these brokers; empty before 3.7."""
     end_offset: int
-    """Behind the last record that was read."""
+    """The offset after the last record that was read."""
     problems: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
-    """Files that the disk does not give, and why."""
+    """Files that could not be read, and why."""
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
 
     def directories_of(self, broker_id: int) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
-        """The log dir of a broker's replicas, by directory id."""
+        """Return the directory id of each replica of a broker."""
         return {
             partition: directory
             for partition, directories in self.directories.items()
@@ -82,7 +82,7 @@ class ClusterMetadata:
 
 
 class _Problems:
-    """What is wrong with the files, and which could not be read (path, why)."""
+    """Problems of the files: malformed (message), unreadable (path, reason)."""
 
     def __init__(self) -> None:
         self.malformed: list[str] = []
@@ -99,7 +99,7 @@ class _Image:
     directories: dict[tuple[uuid.UUID, int], tuple[uuid.UUID, ...]] = field(default_factory=dict)
     end_offset: int = 0
     unfinished: list[MetadataRecord] | None = None
-    """Of the transaction that is open here."""
+    """The records of the open transaction; None outside of one."""
 
     def replay(self, record: MetadataRecord) -> None:
         if record.name == "BeginTransactionRecord":
@@ -138,7 +138,7 @@ class _Image:
             self.directories.pop(partition, None)
 
     def _assign(self, value: Message) -> None:
-        """A change that leaves replicas or directories as they are has none."""
+        """Update replicas and directories; a record without a field leaves it unchanged."""
         partition = (value.topic_id, value.partition_id)
         fields = value.fields
         if fields.get("replicas") is not None:
@@ -160,7 +160,7 @@ class _Image:
 
 
 def read_cluster_metadata(directory: str, names: Iterable[str]) -> ClusterMetadata:
-    """Of `__cluster_metadata-0`, whose file names the caller has listed."""
+    """Read `__cluster_metadata-0`, given the names of its files."""
     parsed = [parse_file_name(name) for name in names]
     problems = _Problems()
     image = _newest_snapshot(directory, parsed, problems)
@@ -200,7 +200,7 @@ def _live(names: list[FileName], kind: FileKind) -> list[FileName]:
 
 
 def _replay_file(image: _Image, directory: str, name: FileName, problems: _Problems) -> bool:
-    """Whether all of it could be read."""
+    """Replay a file; return whether all of it could be read."""
     path = os.path.join(directory, str(name))  # noqa: PTH118  # keeps a leading `./`
     is_snapshot = name.kind is FileKind.METADATA_SNAPSHOT
     try:
@@ -223,7 +223,7 @@ def _replay_file(image: _Image, directory: str, name: FileName, problems: _Probl
 
 
 def _records(log: LogFile) -> Iterator[tuple[int, MetadataRecord]]:
-    """Those that matter, with their offsets; and something for the last offset of every batch."""
+    """Yield the relevant records with their offsets, and a no-op for each batch's last offset."""
     for batch in log.batches():
         batch.ensure_valid()
         if not isinstance(batch, LegacyBatch) and not batch.header.is_control:

@@ -1,10 +1,10 @@
-"""What is there: log dirs, their partitions and segments, with what their small files say together.
+"""The values of an inventory: log dirs, partitions, segments, and the data of their small files.
 
     log dir      meta.properties, .kafka_cleanshutdown, .lock, four checkpoints, KRaft metadata
-    partition    partition.metadata, segments; its rows of the checkpoints
-    segment      .log and what stands beside it, under one suffix
+    partition    partition.metadata, segments, its rows of the checkpoints
+    segment      .log and its index files, with one suffix
 
-Values alone; scan.py makes them. Nothing here or there is ever opened for writing.
+These are plain values; scan.py creates them. No file is ever opened for writing.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ CHECKPOINTS = (
 
 class Trouble(StrEnum):
     UNREADABLE = "unreadable"
-    """The disk did not let us look."""
+    """It could not be read."""
     MALFORMED = "malformed"
-    """We looked, and it is not as it should be."""
+    """It was read, and is not valid."""
 
 
 class Problem(NamedTuple):
-    """Something that is not told by the rest, or not to be trusted in it."""
+    """A path that could not be read or is not valid."""
 
     path: str
     trouble: Trouble
@@ -58,11 +58,11 @@ class File:
     path: str
     name: FileName
     offset: int | None
-    """In its name."""
+    """The offset in its name."""
     size_in_bytes: int
     modified_ms: int
     stray: str | None = None
-    """Why it is no living part of where it stands; None if it is."""
+    """Why it is not a live part of its directory; None if it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class Segment:
     state: FileState
     files: Mapping[FileKind, File]
     producer_snapshot: File | None = None
-    """Of what the producers had done before it."""
+    """The producer state at its base offset."""
 
     @property
     def log(self) -> File | None:
@@ -85,12 +85,12 @@ class Segment:
 
     @property
     def missing(self) -> tuple[FileKind, ...]:
-        """What a broker would have beside it; transaction indexes and snapshots come and go."""
+        """Return the missing files that every segment has; other indexes are optional."""
         return tuple(kind for kind in ALWAYS_WRITTEN_KINDS if kind not in self.files)
 
     @property
     def size_in_bytes(self) -> int:
-        """Of the records."""
+        """Return the size of the .log file."""
         return 0 if self.log is None else self.log.size_in_bytes
 
     @property
@@ -108,7 +108,7 @@ class CheckpointState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One of the four checkpoint files; to a broker one that cannot be read has no rows."""
+    """One of the four checkpoint files; one that cannot be read has no rows, as in a broker."""
 
     kind: FileKind
     state: CheckpointState
@@ -117,22 +117,22 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A directory of a partition, or of what is left of one."""
+    """A partition directory, or what is left of one."""
 
     path: str
     name: DirectoryName
     segments: tuple[Segment, ...] = ()
-    """Those that live, by base offset."""
+    """Live segments by base offset."""
     leftovers: tuple[Segment, ...] = ()
-    """Those with a suffix (deleted, cleaned, swapped), and indexes without a log."""
+    """Segments with a suffix (deleted, cleaned, swap), and indexes without a log."""
     files: tuple[File, ...] = ()
-    """Every file, those of the segments too."""
+    """Every file, including those of the segments."""
     topic_id: uuid.UUID | None = None
-    """By partition.metadata."""
+    """The topic id in partition.metadata."""
     metadata_topic_id: uuid.UUID | None = None
-    """By the KRaft metadata, for the topic of this name."""
+    """The topic id in the KRaft metadata for this topic name."""
     checkpointed: Mapping[FileKind, int] = field(default_factory=dict)
-    """Its rows in the checkpoints; only a live or future directory has any."""
+    """Its rows in the checkpoints; only live and future directories have any."""
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -141,7 +141,7 @@ class Partition:
 
     @property
     def partition(self) -> int | None:
-        """None of a directory whose name is no partition's."""
+        """Return the number; None if the name is not that of a partition."""
         return self.name.partition
 
     @property
@@ -158,7 +158,7 @@ class Partition:
 
     @property
     def readable_bytes(self) -> int:
-        """Without files that are larger than Kafka writes them: those are not opened."""
+        """Return the size without files larger than Kafka writes, which are not opened."""
         return sum(
             file.size_in_bytes
             for file in self.files
@@ -175,12 +175,12 @@ class Partition:
 
     @property
     def cleaner_offset(self) -> int | None:
-        """Where the next round of the cleaner begins."""
+        """Return where the next round of the cleaner begins."""
         return self.checkpointed.get(FileKind.CLEANER_OFFSET_CHECKPOINT)
 
     @property
     def log_start_offset(self) -> int | None:
-        """The checkpoint moves it only beyond the first segment's base offset."""
+        """Return the larger of the first base offset and the checkpointed log start."""
         base = self.segments[0].base_offset if self.segments else None
         row = self.checkpointed.get(FileKind.LOG_START_OFFSET_CHECKPOINT)
         return max((each for each in (base, row) if each is not None), default=None)
@@ -193,19 +193,19 @@ class LogDir:
     path: str
     meta: MetaProperties | None = None
     is_clean: bool | None = None
-    """Stopped in order; None where nothing says that a broker had this directory at all."""
+    """Whether it was shut down cleanly; None without any sign of a broker."""
     broker_epoch: int | None = None
-    """Of the clean stop."""
+    """The broker epoch in the clean shutdown file."""
     has_lock: bool = False
-    """The file is there; a broker leaves it behind when it is killed."""
+    """Whether `.lock` exists; a broker that is killed leaves it there."""
     is_running: bool = False
-    """Another process held `.lock` when we looked: a broker runs on this directory."""
+    """Whether another process held `.lock`: a broker is running on this directory."""
     checkpoints: Mapping[FileKind, Checkpoint] = field(default_factory=dict)
     partitions: tuple[Partition, ...] = ()
     files: tuple[File, ...] = ()
-    """Its own, and those of directories that are no partition's."""
+    """Its own files, and those of directories that are not partitions."""
     unknown_directories: tuple[str, ...] = ()
-    """Names at which a broker does not start."""
+    """Directories with which a broker does not start."""
     metadata: ClusterMetadata | None = None
     problems: tuple[Problem, ...] = ()
 
@@ -223,7 +223,7 @@ class LogDir:
         return any(partition.topic == CLUSTER_METADATA_TOPIC for partition in self.partitions)
 
     def rows_without_directory(self) -> Iterator[tuple[FileKind, str, int, int]]:
-        """Checkpoint rows of partitions that are not here."""
+        """Yield the checkpoint rows of partitions without a directory."""
         here = {
             (partition.topic, partition.partition)
             for partition in self.partitions
@@ -237,14 +237,14 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """The directories of a topic, of all log dirs together."""
+    """The partition directories of a topic in all log dirs."""
 
     name: str
     partitions: tuple[Partition, ...]
 
     @property
     def topic_ids(self) -> frozenset[uuid.UUID]:
-        """More than one if the topic was deleted and made anew."""
+        """Return its ids; several if the topic was deleted and created again."""
         return frozenset(each.topic_id for each in self.partitions if each.topic_id is not None)
 
     @property
@@ -254,36 +254,36 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """The log dirs of one node, and what it knew of its cluster."""
+    """The log dirs of one node, and its cluster metadata."""
 
     node_id: int | None
     cluster_id: str | None
     log_dirs: tuple[LogDir, ...]
     metadata: ClusterMetadata | None = None
-    """Of one of its log dirs; else the newest of its cluster that is here."""
+    """From one of its log dirs, else the newest of its cluster in this inventory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
     log_dirs: tuple[LogDir, ...] = ()
     problems: tuple[Problem, ...] = ()
-    """Those of no log dir in particular."""
+    """Problems that belong to no log dir."""
     followed: Mapping[str, str] = field(default_factory=dict)
-    """Links that were followed, and where they lead."""
+    """Links that were followed, and their targets."""
 
     @property
     def metadata(self) -> ClusterMetadata | None:
-        """Of the first broker that has any: for an inventory of one broker."""
+        """Return the metadata of the first log dir that has any, for an inventory of one broker."""
         return next((each.metadata for each in self.log_dirs if each.metadata is not None), None)
 
     @property
     def node_id(self) -> int | None:
-        """Of the first log dir that tells: for an inventory of one broker."""
+        """Return the id in the first meta.properties, for an inventory of one broker."""
         metas = (each.meta for each in self.log_dirs)
         return next((meta.node_id for meta in metas if meta is not None), None)
 
     def brokers(self) -> tuple[Broker, ...]:
-        """In the order of their log dirs; one that does not tell whose it is stands alone."""
+        """Group the log dirs by node, in order; one without meta.properties is its own group."""
         nodes: dict[tuple[object, ...], list[LogDir]] = {}
         for log_dir in self.log_dirs:
             meta = log_dir.meta
@@ -303,7 +303,7 @@ class Inventory:
         )
 
     def _newest_metadata(self, cluster_id: str | None) -> ClusterMetadata | None:
-        """Of a cluster; of a cluster that is not told only if there is no choice."""
+        """Return the newest metadata of a cluster; with an unknown id only if it is unambiguous."""
         found = [
             (log_dir.meta and log_dir.meta.cluster_id, log_dir.metadata)
             for log_dir in self.log_dirs

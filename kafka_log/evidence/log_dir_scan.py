@@ -1,4 +1,4 @@
-"""One log dir of an inventory: its own files read, its partition directories listed."""
+"""Scan one log dir: read its own files and list its partition directories."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read_log_dir(
     only: Mapping[str, Collection[str] | None] | None = None,
     only_files: Collection[str] = (),
 ) -> LogDir:
-    """All of it; or `only` some directories (of which all, or some files' company) and files."""
+    """Read a log dir, or `only` some of its directories (whole or in part) and files."""
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
@@ -81,7 +81,9 @@ def read_log_dir(
     epoch = clean_shutdown.broker_epoch if clean_shutdown is not None else None
     if clean_shutdown is not None and clean_shutdown.content is CleanShutdownContent.UNREADABLE:
         path = kinds[FileKind.CLEAN_SHUTDOWN].path
-        problems.append(Problem(path, Trouble.MALFORMED, "no broker epoch; to a broker no error"))
+        problems.append(
+            Problem(path, Trouble.MALFORMED, "found no broker epoch; a broker accepts this")
+        )
     return LogDir(
         path=listing.path,
         meta=_read(kinds, FileKind.META_PROPERTIES, read_meta_properties, problems),
@@ -99,7 +101,7 @@ def read_log_dir(
 
 
 def _known_names(listing: Listing, asked: Collection[str]) -> list[str]:
-    """What is read of a log dir around some partitions: what was asked for, and its own files."""
+    """Return the files to read if only parts of a log dir were given: those, and its own."""
     return [
         entry.name
         for entry in listing.entries
@@ -110,7 +112,7 @@ def _known_names(listing: Listing, asked: Collection[str]) -> list[str]:
 def _files(
     listing: Listing, place: Place, problems: list[Problem], names: Iterable[str] | None = None
 ) -> list[File]:
-    """Regular files; what else stands there, other than directories, is a problem."""
+    """Return the regular files; anything else, except directories, is a problem."""
     files = []
     wanted = None if names is None else frozenset(names)
     for entry in listing.entries:
@@ -135,7 +137,9 @@ def _too_large(file: File) -> list[Problem]:
     limit = largest_size(file.name.kind)
     if file.size_in_bytes <= limit or file.name.kind is FileKind.UNKNOWN:
         return []
-    message = f"found {file.size_in_bytes} bytes, expected at most {limit}: Kafka writes no more"
+    message = (
+        f"found {file.size_in_bytes} bytes, expected at most {limit}, the most that Kafka writes"
+    )
     return [Problem(file.path, Trouble.MALFORMED, message)]
 
 
@@ -144,7 +148,7 @@ _STATES = {state: number for number, state in enumerate(FileState)}
 
 
 def _order(file: File) -> tuple[bool, int, int, int, str]:
-    """A directory's own files first, then segment by segment."""
+    """Sort a directory's own files first, then by segment."""
     name = file.name
     if file.offset is None:
         return (False, 0, 0, 0, file.path)
@@ -169,7 +173,7 @@ def _read(
     read: Callable[[str], _Value],
     problems: list[Problem],
 ) -> _Value | None:
-    """A small file's value; None if it is not there, or cannot be read."""
+    """Read a small file; return None if it is missing or cannot be read."""
     file = kinds.get(kind)
     if file is None:
         return None
@@ -216,7 +220,7 @@ def _directories(
     only: Mapping[str, Collection[str] | None] | None,
     problems: list[Problem],
 ) -> tuple[list[Partition], list[str], list[File]]:
-    """Partitions in order, names that are no partition's, and the files in those."""
+    """Return the partitions in order, other directories, and the files in those."""
     if only is not None:
         asked = [_partition(list_directory(path), names) for path, names in only.items()]
         return sorted(asked, key=_partition_order), [], []
@@ -233,7 +237,7 @@ def _directories(
         is_cache = name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE
         if not is_cache:
             unknown.append(entry.path)
-            message = "a directory that is no partition's: no broker starts with it"
+            message = "not a partition directory: no broker starts with it"
             problems.append(Problem(entry.path, Trouble.MALFORMED, message))
         below = list_directory(entry.path)
         if below.problem is not None:
@@ -255,7 +259,7 @@ def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
     files = _files(listing, Place.PARTITION, problems, names)
     for entry in listing.entries:
         if entry.kind is EntryKind.DIRECTORY and only is None and not is_named_as_file(entry.name):
-            message = "a directory inside a partition's: Kafka makes none"
+            message = "a directory inside a partition directory: Kafka creates none"
             problems.append(Problem(entry.path, Trouble.MALFORMED, message))
     kinds = {file.name.kind: file for file in files if file.stray is None}
     metadata = _read(kinds, FileKind.PARTITION_METADATA, read_partition_metadata, problems)
@@ -277,7 +281,7 @@ def _directory_name(path: str) -> DirectoryName:
 
 
 def _company(listing: Listing, only: Collection[str]) -> list[str]:
-    """Files, and where one is a segment's the others of that segment."""
+    """Return the given files and all other files of their segments."""
     offsets = {parse_file_name(name).offset for name in only} - {None}
     return [
         entry.name
@@ -287,10 +291,10 @@ def _company(listing: Listing, only: Collection[str]) -> list[str]:
 
 
 def _with_orphans(files: list[File]) -> list[File]:
-    """A live index belongs to a live log, or to nothing."""
+    """Mark live indexes without a live log as strays."""
     logs = {file.offset for file in files if file.name.kind is FileKind.LOG and not file.stray}
     return [
-        replace(file, stray="no .log beside it: removed at the next start")
+        replace(file, stray="index without a .log file, removed at the next start")
         if file.name.kind in SEGMENT_KINDS and not file.stray and file.offset not in logs
         else file
         for file in files
@@ -324,7 +328,7 @@ def _segments(files: Iterable[File]) -> list[Segment]:
 def _with_checkpoints(
     partition: Partition, checkpoints: Mapping[FileKind, Checkpoint]
 ) -> Partition:
-    """A broker asks for the rows of a partition, whether it is current or future."""
+    """Add the checkpoint rows of a current or future partition."""
     if partition.state not in _WITH_CHECKPOINTS or partition.partition is None:
         return partition
     key = (partition.topic, partition.partition)
@@ -337,7 +341,7 @@ def _with_checkpoints(
 
 
 def with_topic_ids(log_dir: LogDir, metadata: ClusterMetadata | None) -> LogDir:
-    """What the KRaft metadata says, which may lie in another log dir of the broker."""
+    """Add the topic ids of the KRaft metadata, which may be in another log dir of the broker."""
     if metadata is None:
         return log_dir
     partitions = tuple(

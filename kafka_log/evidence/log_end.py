@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 OpenFile: TypeAlias = Callable[[str], BinaryIO]
 
 _ENTRY = struct.Struct(
-    ">i"  # relative offset: last offset of the batch, less the base offset
-    "i"  # position: of the batch's first byte in the .log
+    ">i"  # relative offset: last offset of the batch minus the base offset
+    "i"  # position of the first byte of the batch in the .log
 )
 
 
@@ -35,9 +35,9 @@ class _IndexEntry(NamedTuple):
 
 class LogEnd(NamedTuple):
     offset: int
-    """After the last record."""
+    """The offset after the last record."""
     position: int
-    """Behind the last whole batch."""
+    """The position after the last complete batch."""
     reason: str
     """As in SegmentEnd: end_of_file, zeroed_tail, truncated_batch, corrupt_batch."""
 
@@ -62,7 +62,7 @@ def read_log_end(
     index: str | os.PathLike[str] | None = None,
     open_file: OpenFile = open_unbuffered,
 ) -> LogEnd:
-    """The end of a segment. Raises OSError for a log that cannot be read."""
+    """Return the end of a segment. Raises OSError if the log cannot be read."""
     path = os.fspath(log)
     with open_file(path) as file:
         entry = None if index is None else _last_entry(os.fspath(index), open_file)
@@ -71,7 +71,7 @@ def read_log_end(
             offset = _next_offset(indexed, base_offset + entry.relative_offset)
             if offset is not None and indexed.end is not None:
                 return LogEnd(offset, indexed.end.position, indexed.end.reason)
-        # An index that is missing, empty or wrong: the whole segment tells.
+        # The index is missing, empty or wrong: read the whole segment.
         whole = LogFile(file, path=path)
         offset = _next_offset(whole, None)
         if whole.end is None:
@@ -95,7 +95,7 @@ def walk_log_end(file: "File", base_offset: int) -> WalkedEnd:
 
 
 def _next_offset(log: LogFile, first_ends_in: int | None) -> int | None:
-    """After the last batch; None if there is none, or if the first does not end where it should."""
+    """Return the offset after the last batch; None without batches or if the first is wrong."""
     offset = None
     for batch in log.batches():
         if offset is None and first_ends_in not in (None, batch.header.last_offset):
@@ -105,7 +105,7 @@ def _next_offset(log: LogFile, first_ends_in: int | None) -> int | None:
 
 
 def _last_entry(index: str, open_file: OpenFile) -> _IndexEntry | None:
-    """The last slot of an index that holds anything: behind it are zeros, after a crash."""
+    """Return the last entry of an index; after a crash zeros follow it."""
     try:
         file = open_file(index)
     except (FormatError, OSError):

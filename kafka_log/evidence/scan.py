@@ -1,17 +1,17 @@
-"""From paths to an inventory.
+"""Scan paths into an inventory.
 
-A path may be a log dir, a directory of several, a partition's directory or a file. A log dir may be
-called anything, `data-1` too, so what stands in a directory says what it is, before its name does.
+A path may be a log dir, a directory that contains log dirs, a partition directory or a file. A log
+dir may have any name, even `data-1`, so the contents of a directory decide before its name does.
 
     one of a log dir's own files                        a log dir
     one of a partition's files                          a partition
-    directories with the names of partitions            a log dir (somebody kept just these of it)
+    directories with the names of partitions            a log dir (only these were kept of it)
     nothing, and the name of a partition                a partition
-    anything else                                       look into its directories
+    anything else                                       search its directories
 
-A partition's parent is asked for its checkpoints and its clean stop if it is a log dir.
+If the parent of a partition is a log dir, its checkpoints and clean shutdown marker are read too.
 
-No disk error is raised: what cannot be listed or read is a Problem in its place.
+No disk error is raised: what cannot be listed or read becomes a Problem in its place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kafka_log.evidence.inventory import LogDir
 
 _DEEPEST = 8
-"""How far below a path log dirs are looked for."""
+"""How deep below a path log dirs are searched for."""
 
 
 class _Kind(Enum):
@@ -47,17 +47,17 @@ class _Kind(Enum):
 
 @dataclass(slots=True)
 class _Wanted:
-    """What of a log dir was asked for."""
+    """The parts of a log dir that were given."""
 
     everything: bool = False
     files: set[str] = field(default_factory=set)
-    """Of its own."""
+    """Names of its own files."""
     partitions: dict[str, set[str] | None] = field(default_factory=dict)
-    """Directories; of each all of it, or some files with their company."""
+    """Partition directories; None for a whole one, else the names of some files."""
 
 
 def scan(paths: Iterable[str | os.PathLike[str]]) -> Inventory:
-    """All that is below these paths, each log dir once."""
+    """Return everything below these paths, each log dir once."""
     scanner = _Scanner()
     for path in paths:
         scanner.look(os.fspath(path))
@@ -89,11 +89,11 @@ class _Scanner:
             self._wanted[directory].files.add(name)
             return
         names = self._wanted[_parent(directory)].partitions.setdefault(directory, set())
-        if names is not None:  # else all of it was asked for
+        if names is not None:  # else the whole directory was given
             names.add(name)
 
     def _look_into(self, path: str, identity: tuple[int, int], depth: int) -> None:
-        if identity in self._seen:  # another way to where we were, perhaps from below
+        if identity in self._seen:  # reached before, for example through a link
             return
         self._seen.add(identity)
         listing = self._list(path)
@@ -162,7 +162,7 @@ class _Scanner:
 
 
 def _has(listing: Listing, place: Place) -> bool:
-    """Whether one of its files belongs in such a place."""
+    """Whether one of its files belongs in this kind of directory."""
     return any(
         entry.kind is EntryKind.FILE and parse_file_name(entry.name).kind in KINDS[place]
         for entry in listing.entries
@@ -174,7 +174,7 @@ def _is_named_as_partition(path: str) -> bool:
 
 
 def _parent(path: str) -> str:
-    """As relative as the path itself, if it can be."""
+    """Return the parent; relative if the path is relative and has one."""
     text = path.rstrip(os.sep) or os.sep
     directory, name = os.path.split(text)
     if name in ("", os.curdir, os.pardir):
@@ -183,7 +183,7 @@ def _parent(path: str) -> str:
 
 
 def _duplicates(log_dirs: tuple[LogDir, ...]) -> Iterator[Problem]:
-    """Two current, or two future, directories of one partition stop a broker."""
+    """Yield second current or future directories of a partition: no broker starts with both."""
     brokers: dict[tuple[object, ...], str] = {}
     for log_dir in log_dirs:
         broker = log_dir.meta and (log_dir.meta.cluster_id, log_dir.meta.node_id)

@@ -1,4 +1,4 @@
-"""What a file is, by its name; and why it is no living part of the place where it stands."""
+"""What a file is by its name, and why it is not a live part of its directory."""
 
 from enum import Enum
 
@@ -10,35 +10,35 @@ _DESCRIPTIONS = {
     FileKind.OFFSET_INDEX: "offset index of a segment",
     FileKind.TIME_INDEX: "time index of a segment",
     FileKind.TRANSACTION_INDEX: "aborted transactions of a segment",
-    FileKind.PRODUCER_SNAPSHOT: "state of the producers up to an offset",
+    FileKind.PRODUCER_SNAPSHOT: "producer state up to an offset",
     FileKind.METADATA_SNAPSHOT: "snapshot of the KRaft metadata",
     FileKind.REMOTE_OFFSET_INDEX: "offset index of a remote segment",
     FileKind.REMOTE_TIME_INDEX: "time index of a remote segment",
     FileKind.REMOTE_TRANSACTION_INDEX: "aborted transactions of a remote segment",
-    FileKind.LEADER_EPOCH_CHECKPOINT: "where each leader epoch begins",
-    FileKind.PARTITION_METADATA: "the topic's id",
+    FileKind.LEADER_EPOCH_CHECKPOINT: "start offset of each leader epoch",
+    FileKind.PARTITION_METADATA: "topic id",
     FileKind.QUORUM_STATE: "vote and leader of the KRaft quorum",
     FileKind.RECOVERY_POINT_CHECKPOINT: "recovery points",
-    FileKind.LOG_START_OFFSET_CHECKPOINT: "log start offsets beyond the first segment's",
-    FileKind.CLEANER_OFFSET_CHECKPOINT: "how far the cleaner came",
+    FileKind.LOG_START_OFFSET_CHECKPOINT: "log start offsets beyond the first segment",
+    FileKind.CLEANER_OFFSET_CHECKPOINT: "offsets up to which logs are cleaned",
     FileKind.REPLICATION_OFFSET_CHECKPOINT: "high watermarks",
     FileKind.META_PROPERTIES: "node, cluster and directory ids",
     FileKind.BOOTSTRAP_CHECKPOINT: "first records of the KRaft metadata",
-    FileKind.CLEAN_SHUTDOWN: "the broker stopped in order",
-    FileKind.LOCK: "a broker has, or had, this directory",
-    FileKind.UNKNOWN: "not Kafka's",
+    FileKind.CLEAN_SHUTDOWN: "marker of a clean shutdown",
+    FileKind.LOCK: "lock of the broker on this directory",
+    FileKind.UNKNOWN: "not a Kafka file",
 }
 _FATES = {
-    FileState.DELETED: "deleted, to be removed now or at the next start",
-    FileState.CLEANED: "unfinished output of the cleaner or of a split, dropped at the next start",
-    FileState.SWAP: "finished output that was about to replace its sources, completed at a start",
-    FileState.TEMPORARY: "half of a replacement that was never completed",
-    FileState.PARTIAL: "a snapshot whose writing or fetching was never completed",
+    FileState.DELETED: "marked as deleted, removed soon or at the next start",
+    FileState.CLEANED: "unfinished output of the cleaner or of a split, removed at the next start",
+    FileState.SWAP: "finished output of the cleaner or of a split, swapped in at the next start",
+    FileState.TEMPORARY: "incomplete replacement of a file",
+    FileState.PARTIAL: "incomplete snapshot",
 }
 
 
 class Place(Enum):
-    """Where a file stands."""
+    """The kind of directory that a file is in."""
 
     LOG_DIR = "log dir"
     PARTITION = "partition"
@@ -64,24 +64,24 @@ KINDS = {
     Place.PARTITION: _IN_PARTITION,
     Place.REMOTE_CACHE: _IN_CACHE,
 }
-"""What belongs where."""
+"""The files that belong in each place."""
 
 
 def describe(name: FileName) -> str:
-    """In a few words."""
+    """Return a short description."""
     fate = _FATES.get(name.state)
     description = _DESCRIPTIONS[name.kind]
     return description if fate is None else f"{description}: {fate}"
 
 
 def why_stray(name: FileName, place: Place) -> str | None:
-    """None for a file that lives here."""
+    """Return why a file is a stray; None for a live file in its place."""
     if name.kind is FileKind.UNKNOWN:
-        return "not a file of Kafka's"
+        return "not a Kafka file"
     if name.state is not FileState.LIVE:
         return _FATES[name.state]
     if name.kind not in KINDS[place]:
         return f"{_DESCRIPTIONS[name.kind]}: does not belong here"
     if not name.is_canonical:
-        return "not written so by Kafka: no broker opens it by this name"
+        return "not a name that Kafka writes: no broker opens it"
     return None

@@ -1,7 +1,7 @@
-"""What a loader did to the files of a log, and why: one row a decision.
+"""What a loader did to the files of a log, and why: one entry per decision.
 
-The loader works either way; a journal only listens. Together with what an OverlayFiles says of the
-files (what became of each) it is a plan that can be read before anything is done.
+The journal only records; it does not influence the loader. Together with the changes that an
+OverlayFiles reports, it is a plan that can be read before anything is done.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class Action(StrEnum):
 
     DELETE = "delete"
     RENAME = "rename"
-    CUT = "cut"  # some bytes at the end go
-    EMPTY = "empty"  # all of them
-    REBUILD = "rebuild"  # written anew from the log
+    CUT = "cut"  # bytes at the end are removed
+    EMPTY = "empty"  # all bytes are removed
+    REBUILD = "rebuild"  # written again from the log
     RESIZE = "resize"
-    WRITE = "write"  # a file that did not exist, or whose content is another now
+    WRITE = "write"  # a new file, or one with new content
     READ = "read"
     SPLIT = "split"
 
@@ -28,14 +28,14 @@ class JournalEntry(NamedTuple):
     """One decision about one file."""
 
     file: str
-    """Its name when the decision was taken."""
+    """The name of the file when the decision was made."""
     action: Action
     why: str
     renamed_to: str | None = None
     position: int | None = None
-    """Where it is cut."""
+    """The position where the file is cut."""
     bytes_read: int = 0
-    """What a broker must read of a log to do this."""
+    """How much of a log a broker must read to do this."""
 
 
 class Journal:

@@ -61,7 +61,9 @@ class LeftOvers:
         valid = []
         for name in swap_files:
             if offset_of(self._files, name) >= min_cleaned:
-                self._delete(name, f"a .cleaned file of offset {min_cleaned}: incomplete swap")
+                self._delete(
+                    name, f"incomplete swap: there is a .cleaned file at offset {min_cleaned}"
+                )
             else:
                 valid.append(name)
         for name in cleaned_files:
@@ -77,7 +79,7 @@ class LeftOvers:
                 offset = offset_from_file_name(name)
                 if name.endswith(_SWAP) or offset is None or not low <= offset < high:
                     continue
-                self._delete(name, f"replaced by .swap segments of offsets {low} to {high - 1}")
+                self._delete(name, f"replaced by .swap segments with offsets {low} to {high - 1}")
         for name in self._files.names():
             if name.endswith(_SWAP):
                 self._rename(name, name.removesuffix(_SWAP))
@@ -91,7 +93,9 @@ class LeftOvers:
             base_offset = offset_of(self._files, name)
             index = f"{segment_file_name(base_offset, FileKind.OFFSET_INDEX)}{_SWAP}"
             if not self._files.exists(index):
-                self._journal.add(index, Action.WRITE, "missing; empty, as the segment is opened")
+                self._journal.add(
+                    index, Action.WRITE, "missing: created empty when the segment is opened"
+                )
             segment = LogSegment.open(
                 self._files, base_offset, self._config, self._clock, suffix=_SWAP
             )
@@ -106,7 +110,7 @@ class LeftOvers:
         if self._files.exists(renamed):
             self._journal.add(renamed, Action.DELETE, f"replaced by {name}")
         self._files.rename(name, renamed)
-        why = "a swap that was complete but for this"
+        why = "completes an unfinished swap"
         self._journal.add(name, Action.RENAME, why, renamed_to=renamed)
 
     def _delete(self, name: str, why: str) -> None:
@@ -119,7 +123,7 @@ def offset_of(files: Files, name: str) -> int:
     if offset is None:
         raise LogLoadError(
             f"{files.path(name)}: found no offset before the first dot, expected one: "
-            "a broker stops at such a name"
+            "a broker does not start with such a name"
         )
     return offset
 

@@ -158,7 +158,7 @@ class LogLoader:
                 log = segment_file_name(offset_of(self._files, name), FileKind.LOG)
                 if not self._files.exists(str(log)):
                     self._files.delete_if_exists(name)
-                    self.journal.add(name, Action.DELETE, "an index without a log")
+                    self.journal.add(name, Action.DELETE, "index without a .log file")
             elif name.endswith(FileKind.LOG.value):
                 self._segments.add(self._load_segment(offset_of(self._files, name)))
 
@@ -181,13 +181,13 @@ class LogLoader:
         try:
             segment.sanity_check(time_index_newly_created=time_index_newly_created)
         except FileNotFoundError:
-            self._recover_segment(segment, "its offset index is missing")
+            self._recover_segment(segment, "the offset index is missing")
         except CorruptIndexError as error:
-            self._recover_segment(segment, f"its transaction index is corrupt: {error}")
+            self._recover_segment(segment, f"the transaction index is corrupt: {error}")
         else:
             if time_index_newly_created:
                 name = str(segment_file_name(segment.base_offset, FileKind.TIME_INDEX))
-                self.journal.add(name, Action.WRITE, "missing; an empty one is not rebuilt")
+                self.journal.add(name, Action.WRITE, "missing: created empty, not rebuilt")
 
     def _recover_segment(self, segment: LogSegment, why: str) -> int:
         """Check every batch, rebuild the indexes; the bytes that were cut."""
@@ -217,7 +217,9 @@ class LogLoader:
             self._tell_rebuilt(segment, str(error))
             raise
         take_snapshot(
-            producer_state_manager, self.journal, f"producers behind {segment.name}, checked"
+            producer_state_manager,
+            self.journal,
+            f"producer state after {segment.name}, which was checked",
         )
         self.journal.add(segment.name, Action.READ, f"checked: {why}", bytes_read=size)
         self._tell_rebuilt(segment, why)
@@ -252,7 +254,7 @@ class LogLoader:
     def _recover_unflushed_segments(self) -> None:
         recovery_point = self._recovery_point_checkpoint
         unflushed = list(self._segments.values(recovery_point, _LONG_MAX))
-        why = f"unclean stop, and the recovery point is {recovery_point}"
+        why = f"unclean shutdown, recovery point {recovery_point}"
         for place, segment in enumerate(unflushed):
             try:
                 truncated = self._recover_segment(segment, why)
@@ -264,7 +266,7 @@ class LogLoader:
                 self._tell_rebuilt(segment, str(error))
             if truncated > 0:
                 self._remove_and_delete_segments(
-                    unflushed[place + 1 :], f"behind the cut in {segment.name}"
+                    unflushed[place + 1 :], f"follows the cut in {segment.name}"
                 )
                 return
 
@@ -276,7 +278,7 @@ class LogLoader:
         start = self._log_start_offset_checkpoint
         if log_end_offset >= start:
             return log_end_offset
-        why = f"the log ends at {log_end_offset}, before its checkpointed start {start}"
+        why = f"the log ends at {log_end_offset}, before the checkpointed log start {start}"
         self._remove_and_delete_segments(list(self._segments.values()), why, delete_snapshots=False)
         self._leader_epoch_cache.clear_and_flush()
         self.journal.add(FileKind.LEADER_EPOCH_CHECKPOINT.value, Action.WRITE, why)
@@ -299,7 +301,7 @@ class LogLoader:
             self._delete_producer_snapshots(segments, why)
 
     def _delete_producer_snapshots(
-        self, segments: Iterable[LogSegment], why: str = "its segment is gone"
+        self, segments: Iterable[LogSegment], why: str = "its segment was deleted"
     ) -> None:
         manager = self._producer_state_manager
         before = manager.snapshots
@@ -327,14 +329,14 @@ class LogLoader:
             preallocate=self._config.preallocate if preallocate is None else preallocate,
         )
         self._segments.add(segment)
-        self.journal.add(segment.name, Action.WRITE, "no segment is left: an empty one")
+        self.journal.add(segment.name, Action.WRITE, "no segment is left: a new empty one")
 
     def _resize_active_indexes(self) -> None:
         segment = self._last_segment()
         segment.resize_indexes(self._config.segment_index_bytes)
         for kind in (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX):
             name = str(segment_file_name(segment.base_offset, kind))
-            self.journal.add(name, Action.RESIZE, "preallocated: it belongs to the active segment")
+            self.journal.add(name, Action.RESIZE, "preallocated for the active segment")
 
     # ------------------------------------------------------------------ pass 6: state
 
@@ -343,14 +345,14 @@ class LogLoader:
         cache, manager = self._leader_epoch_cache, self._producer_state_manager
         self._tell_epochs(
             lambda: cache.truncate_from_end_async_flush(offsets.next_offset),
-            f"epochs from the log end {offsets.next_offset} on",
+            f"drops epochs that start at or after the log end {offsets.next_offset}",
         )
         first_base = self._first_segment().base_offset
         log_start_offset = max(checkpoint, first_base)
         # Not the new log start: the epoch of a segment that is gone stays until its checkpoint.
         self._tell_epochs(
             lambda: cache.truncate_from_start_async_flush(checkpoint),
-            f"epochs that ended before the log start {checkpoint}",
+            f"drops epochs that ended before the log start {checkpoint}",
         )
         if not manager.is_empty:
             raise LogLoadError(
@@ -358,7 +360,7 @@ class LogLoader:
             )
         # The manager has looked before any file was deleted: some of its snapshots are gone.
         present = [each for each in manager.snapshots if self._files.exists(each.name)]
-        with told_snapshots(manager, self.journal, "no segment begins there", present):
+        with told_snapshots(manager, self.journal, "no segment starts at this offset", present):
             manager.remove_stray_snapshots(self._segments.base_offsets())
         rebuild_producer_state(
             manager,
@@ -387,7 +389,7 @@ class LogLoader:
 
     def _tell_cut(self, segment: LogSegment, size: int) -> None:
         error = segment.recovery_error
-        found = f"{segment.log.path}@{segment.size}: the end of sound batches"
+        found = f"{segment.log.path}@{segment.size}: end of the valid batches"
         cut = size - segment.size
         self.journal.add(
             segment.name,

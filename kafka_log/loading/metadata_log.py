@@ -61,7 +61,7 @@ def recover_metadata_snapshots(loaded: LoadedPartition) -> None:
         newest.epoch > latest_epoch
         or (newest.epoch == latest_epoch and newest.offset > loaded.log_end_offset)
     ):
-        why = f"the snapshot of offset {newest.offset} and epoch {newest.epoch} is ahead of the log"
+        why = f"the snapshot at offset {newest.offset}, epoch {newest.epoch} is ahead of the log"
         _truncate_fully(loaded, newest.offset, why)
         _mark_older(loaded, retained, newest)
 
@@ -78,15 +78,15 @@ def _snapshots(
         if parsed.kind is not FileKind.METADATA_SNAPSHOT:
             raise LogLoadError(
                 f"{files.path(name)}: found no offset and epoch, expected those of a snapshot: a "
-                "broker stops at such a name"
+                "broker does not start with such a name"
             )
         offset, epoch = parsed.offset or 0, parsed.epoch or 0
         if parsed.state is FileState.PARTIAL:
-            dropped.append((name, "a snapshot that was never completed"))
+            dropped.append((name, "incomplete snapshot"))
         elif parsed.state is FileState.DELETED:
             dropped.append((name, "marked as deleted before the controller stopped"))
         elif offset < log_start_offset:
-            dropped.append((name, f"a snapshot below the log start {log_start_offset}"))
+            dropped.append((name, f"snapshot below the log start {log_start_offset}"))
         else:
             retained.add(SnapshotId(epoch, offset))
     return retained, dropped
@@ -115,6 +115,6 @@ def _mark_older(loaded: LoadedPartition, retained: set[SnapshotId], newest: Snap
         loaded.journal.add(
             name,
             Action.RENAME,
-            "older than the snapshot the log now begins with",
+            "older than the snapshot with which the log now starts",
             renamed_to=marked,
         )

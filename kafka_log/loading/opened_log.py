@@ -103,7 +103,7 @@ def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -
     if is_last and behind is None:
         return lost
     raise DamagedLogError(
-        f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart cuts the"
-        f" log and loses {lost} bytes, expected a sound log to compact; see `recover`, or leave the"
-        " damage out with --skip-damaged"
+        f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart would"
+        f" truncate the log and lose {lost} bytes, expected a log without damage; see `recover`, or"
+        " use --skip-damaged"
     )

@@ -140,7 +140,7 @@ def load_partition(
         if name not in before and files.exists(name):
             journal.add(name, Action.WRITE, "missing")
         if f"{name}.tmp" in before and not files.exists(f"{name}.tmp"):
-            journal.add(f"{name}.tmp", Action.DELETE, f"{name} is written anew, by way of it")
+            journal.add(f"{name}.tmp", Action.DELETE, f"used to rewrite {name}")
     return LoadedPartition(log=log, scheduler=scheduler, journal=journal)
 
 

@@ -49,11 +49,11 @@ def rebuild_producer_state(
     if manager.latest_snapshot_offset is None and reload_from_clean_shutdown:
         for offset in offsets_to_snapshot:
             manager.update_map_end_offset(offset)
-            why = "no snapshot at all after a clean stop: an empty one, the log is not read"
+            why = "clean shutdown without a snapshot: a new empty one, the log is not read"
             take_snapshot(manager, journal, why)
         return
     is_empty_before = manager.is_empty and manager.map_end_offset >= last_offset
-    why = f"not above the log start {log_start_offset}, beyond offset {last_offset}, or corrupt"
+    why = f"at or below the log start {log_start_offset}, beyond offset {last_offset}, or corrupt"
     for snapshot in manager.truncate_and_reload(log_start_offset, last_offset, clock()):
         journal.add(snapshot.name, Action.DELETE, why)
     if last_offset > manager.map_end_offset and not is_empty_before:
@@ -62,13 +62,15 @@ def rebuild_producer_state(
             start = max(segment.base_offset, manager.map_end_offset, log_start_offset)
             manager.update_map_end_offset(start)
             if segment.base_offset in offsets_to_snapshot:
-                take_snapshot(manager, journal, "producers where one of the last segments begins")
+                take_snapshot(
+                    manager, journal, "producer state at the start of one of the last segments"
+                )
             max_position = segment.size
             if segment is last_segment and (found := segment.translate_offset(last_offset)):
                 max_position = found.position
             _load_producers(manager, segment, start, max_position, journal)
     manager.update_map_end_offset(last_offset)
-    take_snapshot(manager, journal, f"producers at offset {last_offset}")
+    take_snapshot(manager, journal, f"producer state at offset {last_offset}")
 
 
 def take_snapshot(manager: ProducerStateManager, journal: Journal, why: str) -> None:
@@ -116,7 +118,7 @@ def _load_producers(
     journal.add(
         segment.name,
         Action.READ,
-        f"producers from offset {start_offset} on: no newer snapshot",
+        f"producer state from offset {start_offset}: no newer snapshot",
         bytes_read=max_position - found.position,
     )
     replay = ProducerReplay(manager)

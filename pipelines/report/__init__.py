@@ -1,1 +1,1 @@
-"""What is found, in forms for people and programs."""
+"""Text and HTML for people: summaries, sizes and durations."""

@@ -1,4 +1,4 @@
-"""What is in some log directories, on one screen: as text, and as HTML for a notebook."""
+"""Summarize log directories on one screen, as text or as HTML for a notebook."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from kafka_log.evidence.inventory import Inventory, LogDir, Topic
 
 MOST_TOPICS = 30
-"""More of them are only counted."""
+"""The largest topics that are listed; the others are only counted."""
 _HEADER = ("topic", "partitions", "segments", "size", "not live")
 
 
 class Summary(NamedTuple):
     lines: list[str]
-    """One a log dir."""
+    """One line per log dir."""
     rows: list[tuple[str, ...]]
-    """One a topic, the largest first."""
+    """One row per topic, the largest first."""
     more: int
-    """Topics that are not in `rows`."""
+    """The number of topics that are not in `rows`."""
     problems: int
 
     @classmethod
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
         return "\n".join([*lines, *self._notes()])
 
     def html(self) -> str:
-        """Names on a disk may be anything: nothing of them becomes markup."""
+        """Return HTML, with names from the disk escaped."""
         heading = "<br>".join(map(escape, self.lines))
         body = "".join(_html_row("td", row) for row in self.rows)
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())

@@ -1,4 +1,4 @@
-"""Numbers as people write them."""
+"""Format sizes, durations and counts for people."""
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _SECOND = 1000
@@ -12,7 +12,7 @@ _DURATIONS = ((_YEAR, "y"), (_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min"), (_SECON
 
 
 def human_size(size: int | None) -> str | None:
-    """`1023 B`, `1.0 KiB`, `10 MiB`: three figures at most before a unit's 1024."""
+    """Return `1023 B`, `1.0 KiB` or `10 MiB`: at most four digits before the unit."""
     if size is None:
         return None
     if size < 1024:
@@ -26,7 +26,7 @@ def human_size(size: int | None) -> str | None:
 
 
 def human_duration(milliseconds: int) -> str:
-    """`12 ms`, `1.2 s`, `45 s`, `3 h 12 min`, `2 d 4 h`, `30 y 4 d`: two units, rounded down.
+    """Return `12 ms`, `1.2 s`, `45 s`, `3 h 12 min`, `2 d 4 h` or `30 y 4 d`, rounded down.
 
     A year has 365 days.
     """
@@ -48,5 +48,5 @@ def human_duration(milliseconds: int) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """`1 topic`, `2 topics`."""
+    """Return `1 topic` or `2 topics`."""
     return f"{number} {what}{'' if number == 1 else 's'}"

@@ -124,7 +124,7 @@ class _Lost:
             error = FormatError(
                 Location(source.path, position),
                 f"a batch at offset {base}",
-                f"offset {source.segment} or more, by the name of its segment",
+                f"offset {source.segment} or more, the base offset of its segment",
             )
             self.waiting.append(Damage(OUT_OF_PLACE, error, position, base_offset=base))
 

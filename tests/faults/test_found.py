@@ -133,9 +133,9 @@ def test_recovery_in_place_finishes_a_swap(sources, tmp_path, capsys):
     options = ["--in-place", "--files", f"--now={NOW}", "--engine=local"]
     code, out, err = run_verb(recover.main, capsys, data, *options)
     assert code == 0, err
-    assert "a swap that was complete but for this" in out
+    assert "completes an unfinished swap" in out
     assert not swapped.exists()
-    assert "could not be looked at" not in err
+    assert "could not be read" not in err
 
 
 @pytest.mark.parametrize("name", ["cleaner-offset-checkpoint", ".kafka_cleanshutdown"])

@@ -55,7 +55,7 @@ def test_the_life_of_a_key_is_told_record_by_record(capsys, log_dir):
 def test_a_key_that_is_not_there_is_told_as_it_could_be_typed(capsys, log_dir):
     code, out, err = run(capsys, log_dir, NOW, "--explain-key", "0x00ff")
     assert (code, out) == (CLEAN, "")
-    assert err == "no record of a compacted topic here has the key 0x00ff\n"
+    assert err == "no record of a compacted topic has the key 0x00ff\n"
 
 
 @pytest.mark.parametrize(
@@ -97,14 +97,14 @@ def test_rules_are_counted_on_the_terminal(capsys, log_dir, tmp_path):
     lines = [line.split() for line in out.splitlines()]
     assert lines[0] == ["VERDICT", "RULE", "ROWS"]
     assert ["kept", "not_cleanable_active_segment", "1"] in lines
-    assert err.endswith(f"rows of 1 partition: {tmp_path / 'here'}\n")
+    assert err.endswith(f"rows for 1 partition written to {tmp_path / 'here'}\n")
 
 
 def test_where_it_would_be_written_into_the_evidence_nothing_is(capsys, log_dir, tmp_path):
     before = contents(log_dir)
     code, _, err = run(capsys, log_dir, NOW, "--explain", log_dir / "explained")
     assert code == COULD_NOT_RUN
-    assert "expected output outside the evidence" in err
+    assert "output must not be inside the evidence" in err
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").touch()
     code, _, err = run(capsys, log_dir, NOW, "--explain", tmp_path / "full")
@@ -116,13 +116,16 @@ def test_where_it_would_be_written_into_the_evidence_nothing_is(capsys, log_dir,
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--explain", "x", "--explain-key", "k"), "--explain and --explain-key: expected one"),
-        (("--explain-key", "k", "--output", "x"), "--explain-key tells what would be"),
+        (
+            ("--explain", "x", "--explain-key", "k"),
+            "--explain and --explain-key exclude each other",
+        ),
+        (("--explain-key", "k", "--output", "x"), "--explain-key writes no log"),
         (("--what-if", "delete.retention.m=0"), "did you mean delete.retention.ms"),
         (("--what-if", "nothing"), "nothing"),
         (("--what-if", " "), "expected NAME=VALUE"),
         (("--what-if", "delete.retention.ms=0", "--passes", "2"), "without --passes"),
-        (("--what-if", "delete.retention.ms=0", "--when-due"), "without --passes, --when-due"),
+        (("--what-if", "delete.retention.ms=0", "--when-due"), "without --passes and --when-due"),
         (("--explain-key", "0xzz"), "'0xzz': expected text, 0x and hexadecimal digits"),
         (("--explain-key", "base64:§"), "base64:§"),
     ],
@@ -148,10 +151,10 @@ def test_settings_stand_side_by_side_with_a_chart(capsys, log_dir):
     lines = out.splitlines()
     assert lines[0].split() == ["as", "it", "is", "delete.retention.ms=0", lag]
     measures = {line[:16].strip(): line[16:].split() for line in lines[1:13]}
-    before_, same, kept_all = measures["records now"]
-    assert before_ == same == kept_all == measures["records kept"][2]
+    before_, same, kept_all = measures["records before"]
+    assert before_ == same == kept_all == measures["records after"][2]
     survivors = sum(map(len, earlier.survivors().values()))
-    assert measures["records kept"][:2] == [str(survivors)] * 2
+    assert measures["records after"][:2] == [str(survivors)] * 2
     assert measures["reduction"][4:] == ["0.0", "%"]
     bars = [line.count("█") for line in lines[-3:]]
     assert bars[0] == bars[1] < bars[2] == 40
@@ -181,7 +184,7 @@ def test_without_a_compacted_topic_it_says_how_to_force_it(capsys, tmp_path):
     code, out, err = run(capsys, tmp_path / "data", NOW, "--what-if", "delete.retention.ms=0")
     assert (code, out) == (CLEAN, "")
     assert err.splitlines()[-1] == (
-        "no topic here has cleanup.policy=compact: --set cleanup.policy=compact"
+        "no topic is known to have cleanup.policy=compact; use --set cleanup.policy=compact"
     )
 
 

@@ -151,7 +151,7 @@ def test_a_log_that_grows_is_a_note(tmp_path: Path) -> None:
     code, out, err = dumped_while(grow, path)
     assert code == 0
     assert out.count("isvalid: true") == 8000
-    assert err == f"{path}: note: it grew while it was read\n"
+    assert err == f"{path}: note: the file grew while it was read\n"
     assert dumped_while(grow, path, "--quiet")[2] == ""
 
 

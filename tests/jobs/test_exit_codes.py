@@ -141,7 +141,7 @@ def test_nothing_of_kafkas_is_3_in_the_same_words(verb, name, tmp_path, capsys):
     if name:
         (path / name).write_text("hello")
     code, lines = words(end(capsys, verb, path, *exporting(tmp_path, verb)), verb)
-    assert (code, lines) == (COULD_NOT_RUN, [f"{path}: nothing of Kafka's here"])
+    assert (code, lines) == (COULD_NOT_RUN, [f"{path}: no Kafka files found"])
 
 
 @pytest.mark.parametrize("verb", HERE)

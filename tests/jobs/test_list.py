@@ -130,9 +130,9 @@ def test_segments_and_files_come_below_their_partition(capsys):
         3,
         56,
     )
-    assert deleted["stray"] == "deleted, to be removed now or at the next start"
+    assert deleted["stray"] == "marked as deleted, removed soon or at the next start"
     assert files["partition.metadata"]["stray"] is None
-    assert files["partition.metadata"]["what"] == "the topic's id"
+    assert files["partition.metadata"]["what"] == "topic id"
 
 
 @pytest.mark.parametrize("pack", golden.names())
@@ -157,7 +157,7 @@ def test_text_is_a_table_for_people(capsys):
     root = golden.shared("unclean-4.3.1") / "data"
     assert cli.main(["list", str(root), "--topic", "transactions"]) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[1] == "  not stopped cleanly: the next start recovers its logs; .lock is there"
+    assert out[1] == "  not stopped cleanly: the next start will recover the logs; .lock exists"
     assert out[-3].split("  ")[0] == "TOPIC"
     assert out[-2].split() == [
         *("transactions", "0", "live", "0", "52", "52", "2", "131", "KiB", "-")
@@ -205,11 +205,11 @@ def test_what_matches_nothing_is_told_and_ends_with_3(capsys, words, message):
 
 def test_a_directory_of_no_log_dir_is_told_and_an_empty_log_dir_is_listed(tmp_path, capsys):
     assert cli.main(["list", str(tmp_path)]) == 3
-    assert capsys.readouterr().err == f"{tmp_path}: nothing of Kafka's here\n"
+    assert capsys.readouterr().err == f"{tmp_path}: no Kafka files found\n"
     (tmp_path / "deeper").mkdir()
     (tmp_path / "deeper" / "link").symlink_to("nowhere")
     assert cli.main(["list", str(tmp_path)]) == 3
-    assert capsys.readouterr().err.splitlines()[-1] == f"{tmp_path}: nothing of Kafka's here"
+    assert capsys.readouterr().err.splitlines()[-1] == f"{tmp_path}: no Kafka files found"
     assert cli.main(["list", str(tmp_path / "nowhere")]) == 3
     assert len(capsys.readouterr().err.splitlines()) == 1
     shutil.rmtree(tmp_path / "deeper")
@@ -357,23 +357,24 @@ def test_text_tells_log_dirs_apart_and_what_else_was_asked_for(tmp_path, capsys)
     assert first.startswith(
         f"{root / 'data-2'}: node 1, cluster Z29sZGVuLWRpcmVjdG9yeQ, directory "
     )
-    assert "  stopped cleanly, at broker epoch 12\n" in first
+    assert "  stopped cleanly, broker epoch 12\n" in first
     assert "  checkpoints: log-start-offset-checkpoint empty\n" in first
     assert f"{root / 'data-2' / 'orders-0-0' / 'partition.metadata'}" in first
     assert second == (
         "/evidence: no meta.properties\n"
-        "  no sign of a broker here\n"
+        "  no sign that a broker has used this directory\n"
         "  1 topic, 1 partition, 0 B\n"
         "\n"
-        "TOPIC   PARTITION  STATE  START  HIGH WATERMARK  END  SEGMENTS  SIZE  OTHER FILES\n"
-        "orders          3  live       5               -    5         1   0 B  -\n"
+        "TOPIC   PARTITION  STATE  LOG START  HIGH WATERMARK  LOG END  SEGMENTS  SIZE"
+        "  OTHER FILES\n"
+        "orders          3  live           5               -        5         1   0 B  -\n"
         "\n"
         f"{'DIRECTORY':{len(str(loose))}}  BASE OFFSET  STATE  SIZE  INDEX  TIME INDEX  TXN INDEX"
         "  SNAPSHOT  MISSING\n"
         f"{loose}            5  live    0 B      -           -          -         -"
         "  .index .timeindex\n"
         "\n"
-        f"SIZE  {'FILE':{len(str(loose)) + 25}}  WHAT\n"
+        f"SIZE  {'FILE':{len(str(loose)) + 25}}  DESCRIPTION\n"
         f" 0 B  {loose}/{5:020d}.log  records of a segment\n"
     )
 
@@ -388,7 +389,7 @@ def test_a_malformed_meta_properties_is_not_a_missing_one(data, capsys):
     meta = data / "meta.properties"
     meta.write_text("version=1\nnode.id=seven\n")
     code, lines, err = heading(capsys, data)
-    assert (code, lines[0]) == (1, f"{data}: meta.properties is malformed: see below")
+    assert (code, lines[0]) == (1, f"{data}: meta.properties is malformed: see stderr")
     assert err.startswith(f"{meta}: at ")
     meta.unlink()
     assert heading(capsys, data)[1][0] == f"{data}: no meta.properties"
@@ -439,4 +440,4 @@ def test_paths_in_a_table_are_relative_to_the_path_that_was_given(tmp_path, caps
 def test_a_file_that_is_not_kafkas_is_nothing_of_kafkas(tmp_path, capsys, name):
     (tmp_path / name).write_text("hello")
     assert cli.main(["list", str(tmp_path / name)]) == 3
-    assert capsys.readouterr().err == f"{tmp_path / name}: nothing of Kafka's here\n"
+    assert capsys.readouterr().err == f"{tmp_path / name}: no Kafka files found\n"

@@ -122,7 +122,7 @@ def test_a_sound_directory_loses_nothing_and_is_left_alone(capsys, data):
     code, out, err = run(capsys, data)
     assert code == CLEAN
     assert out == ""
-    assert err.startswith("26 partitions, no data lost; a broker reads 152 KiB of logs")
+    assert err.startswith("26 partitions, no data lost; a broker would read 152 KiB of logs")
     code, out, _ = run(capsys, data, "--files")
     assert code == CLEAN
     assert "missing: every log is recovered" in out
@@ -211,8 +211,8 @@ def test_a_partition_without_a_directory_has_a_row(capsys, data):
     code, out, err = run(capsys, data, "--topic", "append-time")
     assert code == FINDINGS
     assert out.splitlines()[1].split()[:3] == ["append-time-1", "0", "9"]
-    assert "no directory here; the high watermark checkpoint says 10" in out
-    assert "1 partition of the checkpoints has no directory" in err
+    assert "no directory; the high watermark checkpoint says 10" in out
+    assert "1 partition in the checkpoints has no directory" in err
     row = partition_row(rows(capsys, data, expect=FINDINGS), "append-time-1")
     assert (row["fate"], row["promised_offset"], row["lost_bytes"]) == ("missing", 10, 0)
     # It is not about to be looked for by whoever gives another partition.
@@ -300,7 +300,7 @@ def test_a_partition_that_kafka_would_not_load_is_told_and_not_copied(capsys, da
     assert "leader-epoch-checkpoint" in partition_row(found, "index-default-0")["error"]
     code, _, err = run(capsys, data, "--output", tmp_path / "out")
     assert code == COULD_NOT_RUN
-    assert "would not be whole" in err
+    assert "would be incomplete" in err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["data", "unclean-4.3.1"]
 
 
@@ -326,7 +326,7 @@ def test_a_partition_that_may_not_be_read_is_one_place(capsys, data, tmp_path_fa
     with unreadable(whole, parts / f"{0:020}.log", parts / "partition.metadata"):
         code, _, err = run(capsys, data, "--topic", "append-time")
     assert code == COULD_NOT_RUN
-    assert "; 2 places could not be looked at;" in err
+    assert "; 2 paths could not be read;" in err
 
 
 def test_a_log_of_more_segments_than_a_shell_allows_open_files(tmp_path):
@@ -398,7 +398,7 @@ def exclusive_in_another_process(log_dir):
 def test_one_offset_is_not_of_many_partitions(capsys, data):
     code, _, err = run(capsys, data, "--recovery-point", 5)
     assert code == USAGE
-    assert "an offset is of one partition" in err
+    assert "an offset applies to one partition" in err
 
 
 def test_the_clean_marker_is_kept_in_a_copy_of_what_was_stopped_cleanly(capsys, tmp_path):

@@ -145,10 +145,10 @@ def test_a_table_tells_each_segment_with_its_reason(capsys, data):
     )  # fmt: skip
     assert code == CLEAN
     lines = out.splitlines()
-    assert lines[0].split()[:4] == ["PARTITION", "SEGMENT", "END", "SIZE"]
+    assert lines[0].split()[:5] == ["PARTITION", "SEGMENT", "END", "OFFSET", "SIZE"]
     assert "delete (retention.bytes)" in lines[1]
     assert "keep" in lines[2]
-    assert "segment 38 before it stays" in lines[3]
+    assert "the earlier segment 38 is kept" in lines[3]
     assert err.startswith("1 segment (3.8 KiB) would be deleted, 2 (4.1 KiB) kept, in 1 partition")
 
 
@@ -156,7 +156,7 @@ def test_a_directory_that_is_to_be_deleted_is_told_and_left_out_of_a_copy(capsys
     (marked,) = [each for each in data.iterdir() if each.name.endswith("-delete")]
     found = rows(capsys, data, "--set=retention.ms=-1", "--output", tmp_path / "out")
     (note,) = [row["note"] for row in found if row["path"] == str(marked)]
-    assert note == "the whole directory goes: its replica was deleted"
+    assert note == "the replica was deleted: a broker removes the whole directory"
     assert not (tmp_path / "out" / marked.name).exists()
     assert (tmp_path / "out" / "__cluster_metadata-0").is_dir()
 
@@ -286,12 +286,12 @@ def test_ages_and_limits_are_for_people_in_a_table_and_milliseconds_in_json(caps
     (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
     words = (log_dir / "far-timestamps-0", "--set=retention.ms=3600000", "--now", 1794830400000)
     _, out, _ = run(capsys, *words)
-    assert out.splitlines()[2].endswith("  3 y 2 d old, retention.ms 3600000 (1 h)")
+    assert out.splitlines()[2].endswith("  3 y 2 d old, above retention.ms 3600000 (1 h)")
     _, out, _ = run(capsys, *words, "--format", "json")
-    assert '"reason": "94830400000 ms old, retention.ms 3600000"' in out
+    assert '"reason": "94830400000 ms old, above retention.ms 3600000"' in out
 
 
 def test_sizes_are_for_people_in_a_table(capsys, data):
     words = ("--topic", "tiny-indexed", "--set=retention.ms=-1", "--set=retention.bytes=4000")
     _, out, _ = run(capsys, data, *words)
-    assert out.splitlines()[1].endswith("  4.1 KiB remain, retention.bytes 4000 (3.9 KiB)")
+    assert out.splitlines()[1].endswith("  4.1 KiB remain, at least retention.bytes 4000 (3.9 KiB)")

@@ -33,36 +33,36 @@ ALL: dict[str, tuple[Any, ...]] = REWRITING | {
 }
 EVERYWHERE = {
     "no PATH given": [],
-    "a PATH is empty": [""],
+    "PATH must not be empty": [""],
     "found a file": ["{data}/meta.properties"],
     "did you mean retention.ms": ["{data}", "--set=retention.msec=1"],
     "retention.ms": ["{data}", "--set=retention.ms=soon"],
     "--config: {data}/nowhere: No such file": ["{data}", "--config={data}/nowhere"],
     "--config: {data}@0: found a directory": ["{data}", "--config={data}"],
-    "argument --config: found nothing, expected a file": ["{data}", "--config="],
+    "argument --config: found an empty string, expected a file": ["{data}", "--config="],
     ".log@0: found byte 0x00, expected text": [
         *("{data}", "--config={data}/codecs-0/00000000000000000000.log"),
     ],
 }
 OF_WRITERS = {
     "not allowed with": ["{data}", "--output", "x", "--in-place"],
-    "found nothing, expected a directory": ["{data}", "--output", ""],
+    "found an empty string, expected a new directory": ["{data}", "--output", ""],
 }
 HIGH_WATERMARK = {
-    "an offset is of one partition": ["{data}", "--high-watermark", "7"],
+    "an offset applies to one partition": ["{data}", "--high-watermark", "7"],
     "expected an offset, or `end`": ["{data}", "--high-watermark", "last"],
 }
 OF_COMPACT = {
     "'0': expected 1 or more, `until-clean` or `until-unchanged`": ["{data}", "--passes", "0"],
     "'all': expected 1 or more, `until-clean` or `until-unchanged`": ["{data}", "--passes", "all"],
     "'-1': expected an offset": ["{data}", "--first-dirty", "-1"],
-    "an offset is of one partition": ["{data}", "--first-dirty", "7"],
+    "an offset applies to one partition": ["{data}", "--first-dirty", "7"],
     "'9223372036854775808': expected an offset": ["{data}", "--first-dirty", str(2**63)],
     "'0': expected a number of bytes, 16384 or more": ["{data}", "--task-memory", "0"],
-    "--explain-format is of what --explain writes": ["{data}", "--explain-format", "parquet"],
+    "--explain-format needs --explain": ["{data}", "--explain-format", "parquet"],
     "'1M': expected a number of bytes": ["{data}", "--dedupe-buffer-size", "1M"],
     "did you mean log.cleaner.dedupe": ["{data}", "--set=log.cleaner.dedup.buffer.size=1"],
-    "found nothing, expected a directory": ["{data}", "--explain", ""],
+    "found an empty string, expected a new directory": ["{data}", "--explain", ""],
     "'0': expected 1 or more": ["{data}", "--cores", "0"],
     "argument --md5-keys: not allowed with": ["{data}", "--exact-keys", "--md5-keys"],
 }
@@ -225,7 +225,7 @@ def test_output_inside_the_evidence_is_refused(capsys, data, verb, place):
     words = (data / "tiny.segments-0", *settings, "--output", data / place)
     code, _, err = run_verb(main, capsys, *words)
     assert code == COULD_NOT_RUN
-    assert "outside the evidence" in err
+    assert "must not be inside the evidence" in err
     assert tree(data) == before
 
 

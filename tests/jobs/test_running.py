@@ -6,7 +6,7 @@ from jobs import cli
 from jobs.running import log_dirs_around, warn_running
 from tests.jobs.running import broker_on
 
-WARNING = "{}: a broker is running on this directory; what is read may change"
+WARNING = "{}: a broker is running on this directory; its files may change while they are read"
 
 
 def test_a_held_lock_is_a_line_and_a_lock_that_was_left_behind_is_none(data, capsys):
@@ -54,5 +54,5 @@ def test_list_does_not_call_a_running_broker_a_crashed_one(data, capsys):
     assert capsys.readouterr().out.splitlines()[1] == "  a broker is running on this directory"
     cli.main(["list", str(data)])
     assert capsys.readouterr().out.splitlines()[1] == (
-        "  not stopped cleanly: the next start recovers its logs; .lock is there"
+        "  not stopped cleanly: the next start will recover the logs; .lock exists"
     )

@@ -49,7 +49,7 @@ def test_a_full_disk_is_told(partition: Path, words: tuple[str, ...]) -> None:
     with FULL.open("wb") as full:
         done = command(partition, words, stdout=full)
     verb = f" {words[0]}" if words[0] in VERBS else ""
-    said = f"kafka-forensics{verb}: stdout cannot be written: No space left on device\n"
+    said = f"kafka-forensics{verb}: cannot write to stdout: No space left on device\n"
     assert (done.returncode, done.stderr) == (3, said)
 
 

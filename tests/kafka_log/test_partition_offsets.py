@@ -111,7 +111,7 @@ def test_a_log_start_beyond_the_end_is_told(logs):
     path, _, end, _ = logs[0]
     found = read_offsets(path, CONFIG, CLOCK, log_start_offset=end + 5)
     assert found[:5] == (end + 5, None, end + 5, end + 5, end + 5)
-    assert "a broker would empty it" in found.note
+    assert "a broker would empty the log" in found.note
 
 
 def test_a_high_watermark_outside_the_log_counts_as_its_edge(logs):

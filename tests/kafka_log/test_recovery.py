@@ -132,7 +132,7 @@ def test_a_corrupt_batch_cuts_its_segment_and_deletes_those_behind(directory: Pa
     assert cut.why.endswith("; 6300 bytes cut off")
     deleted = row(found, name(200, ".log"))
     assert (deleted.action, deleted.renamed_to) == ("renamed", name(200, ".log.deleted"))
-    assert deleted.why.endswith(f"behind the cut in {damaged.name}")
+    assert deleted.why.endswith(f"follows the cut in {damaged.name}")
     assert logs(found) == {name(0, ".log"): 10_000, damaged.name: 3700}
     found.unlink_deleted()
     assert [each for each in found.files.names() if each.endswith(".deleted")] == []
@@ -174,7 +174,7 @@ def test_a_missing_index_after_a_clean_stop_cuts_in_silence_and_later_segments_s
     first.write_bytes(data)
     found = plan(directory, clean=True)
     assert logs(found) == {first.name: 900, name(10, ".log"): 1000}
-    assert "its offset index is missing" in row(found, first.name).why
+    assert "the offset index is missing" in row(found, first.name).why
     assert found.loaded.log_end_offset == 20
 
 
@@ -200,7 +200,7 @@ def test_a_log_that_ends_before_its_start_is_emptied(directory: Path) -> None:
     segment(directory, range(5, 15))
     found = plan(directory, log_start=20)
     assert logs(found) == {name(20, ".log"): 0}
-    why = "the log ends at 15, before its checkpointed start 20"
+    why = "the log ends at 15, before the checkpointed log start 20"
     assert row(found, name(5, ".log")).why.endswith(why)
     assert (found.loaded.log_start_offset, found.loaded.log_end_offset) == (20, 20)
 
@@ -229,7 +229,7 @@ def test_a_complete_swap_is_finished_and_what_it_replaces_goes(directory: Path) 
     assert logs(found) == {name(0, ".log"): 400, name(15, ".log"): 500}
     swapped = row(found, name(0, ".log.swap"))
     assert (swapped.action, swapped.renamed_to) == ("renamed", name(0, ".log"))
-    why = "replaced by .swap segments of offsets 0 to 11"
+    why = "replaced by .swap segments with offsets 0 to 11"
     assert row(found, name(10, ".log")).why == why
     assert row(found, name(5, ".snapshot")).why == why
 
@@ -240,7 +240,7 @@ def test_a_cleaned_file_voids_the_swap_and_old_segments_win(directory: Path) -> 
     (directory / name(0, ".index.cleaned")).write_bytes(b"")
     found = plan(directory, clean=True)
     assert logs(found) == {log.name: 500}
-    why = "a .cleaned file of offset 0: incomplete swap"
+    why = "incomplete swap: there is a .cleaned file at offset 0"
     assert row(found, name(0, ".log.swap")).why == why
     assert row(found, name(0, ".index.cleaned")).action == "deleted"
 
@@ -248,7 +248,8 @@ def test_a_cleaned_file_voids_the_swap_and_old_segments_win(directory: Path) -> 
 def test_an_index_without_its_log_goes(directory: Path) -> None:
     segment(directory, range(5))
     (directory / name(3, ".timeindex")).write_bytes(bytes(12))
-    assert row(plan(directory, clean=True), name(3, ".timeindex")).why == "an index without a log"
+    found = row(plan(directory, clean=True), name(3, ".timeindex"))
+    assert found.why == "index without a .log file"
 
 
 # ------------------------------------------------------------------------------ producers, epochs
@@ -265,7 +266,7 @@ def test_only_the_last_stray_snapshot_is_kept_if_it_is_not_below_the_last_base(
     found = plan(directory, clean=True)
     kept = [each for each in found.files.names() if each.endswith(".snapshot")]
     assert kept == [name(offset, ".snapshot") for offset in (5, 10, 12)]
-    assert row(found, name(3, ".snapshot")).why == "no segment begins there"
+    assert row(found, name(3, ".snapshot")).why == "no segment starts at this offset"
 
 
 @pytest.mark.parametrize(("clean", "known"), [(True, []), (False, [7])])
@@ -286,7 +287,7 @@ def test_epochs_behind_the_end_are_trimmed(directory: Path) -> None:
     (directory / "leader-epoch-checkpoint").write_text("0\n3\n0 0\n1 3\n2 5\n")
     found = plan(directory, clean=True)
     assert found.files.read("leader-epoch-checkpoint", limit=99) == b"0\n2\n0 0\n1 3\n"
-    why = "epochs from the log end 5 on; before: 0 0 1 3 2 5"
+    why = "drops epochs that start at or after the log end 5; before: 0 0 1 3 2 5"
     assert row(found, "leader-epoch-checkpoint").why == why
 
 

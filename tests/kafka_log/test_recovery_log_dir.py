@@ -229,7 +229,7 @@ def test_without_the_metadata_nothing_is_called_stray_and_a_row_says_so(tmp_path
     plan = plan_log_dir(log_dir_with(tmp_path, "orders-0"), CONFIG)
     assert [each.fate for each in plan.partitions()] == [Fate.CURRENT]
     (row,) = [row for row in plan.rows if row.name == "-stray"]
-    assert row.why == "not looked for: only the metadata log knows which replicas belong here"
+    assert row.why == "not checked: only the metadata log says which replicas belong here"
 
 
 def test_a_missing_log_dir_is_an_error(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_log_below_the_limit_is_left_alone():
     found = plan(retention_bytes=1501)
     assert deleted(found) == []
     # No step has a limit to compare with but the first.
-    assert reasons(found)[0] == "its end 5 above log start 0"
+    assert reasons(found)[0] == "segment end 5 is above log start 0"
 
 
 # Example B
@@ -88,9 +88,9 @@ def test_an_old_segment_behind_a_young_one_stays():
     assert deleted(found) == [0]
     assert found.new_log_start_offset == 5
     assert reasons(found) == [
-        "2000 ms old, retention.ms 1000",
-        "500 ms old, retention.ms 1000",
-        "segment 5 before it stays",
+        "2000 ms old, above retention.ms 1000",
+        "500 ms old, within retention.ms 1000",
+        "the earlier segment 5 is kept",
     ]
 
 
@@ -107,7 +107,7 @@ def test_the_high_watermark_keeps_the_segment_it_is_in_and_all_behind():
     assert deleted(found) == [0, 5]
     assert found.new_log_start_offset == 10
     assert found.roll_offset is None
-    assert reasons(found)[2] == "high watermark 12 below its end 15"
+    assert reasons(found)[2] == "high watermark 12 is below the segment end 15"
 
 
 # Example F
@@ -122,9 +122,9 @@ def test_compaction_alone_deletes_only_below_the_log_start():
     assert found.new_log_start_offset == 7
     assert found.verdicts[0].breach is Breach.LOG_START_OFFSET
     assert reasons(found) == [
-        "its end 5 at or below log start 7",
-        "cleanup.policy compact; its end 10 above log start 7",
-        "segment 5 before it stays",
+        "segment end 5 is at or below log start 7",
+        "cleanup.policy is compact; segment end 10 is above log start 7",
+        "the earlier segment 5 is kept",
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_timestamp_in_the_future_keeps_its_segment_and_all_behind():
     log = LogFacts((segment(0, timestamp=TIME + 7), segment(5), segment(10)), 15)
     found = plan(log, retention_ms=0)
     assert deleted(found) == []
-    assert "future timestamp 10007, 7 ms from now" in reasons(found)[0]
+    assert "timestamp 10007 is 7 ms in the future" in reasons(found)[0]
 
 
 def test_an_empty_policy_keeps_for_ever_what_nobody_deleted():
@@ -165,7 +165,7 @@ def test_a_log_of_one_empty_segment_is_left_alone():
     found = plan(LogFacts((segment(7, size=0),), 7), retention_bytes=0, retention_ms=0)
     assert deleted(found) == []
     assert found.roll_offset is None
-    assert "active and empty" in reasons(found)[0]
+    assert "the active segment is empty" in reasons(found)[0]
 
 
 def test_an_empty_active_segment_stays_when_all_before_it_go():

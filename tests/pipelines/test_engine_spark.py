@@ -277,7 +277,7 @@ def test_without_spark_a_verb_could_not_run(spark_is_asked, capsys):
 def test_in_place_on_spark_is_refused_as_usage(capsys, tmp_path):
     (tmp_path / "orders-0").mkdir()
     assert cli.main(["recover", str(tmp_path), "--in-place", "--engine", "spark"]) == 2
-    assert "--in-place stays on one machine" in capsys.readouterr().err
+    assert "--in-place cannot run on Spark" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------------ the verbs, and bytes

@@ -107,7 +107,7 @@ def test_a_second_export_to_delta_adds_only_what_is_new(delta_spark, capsys, dat
     assert found.columns[:8] == [name for name, _, _ in COLUMNS["records"]][:8]
     assert found.schema["value"].metadata["comment"] == "null is a tombstone, empty is not"
     (detail,) = DeltaTable.forPath(delta_spark, location).detail().collect()
-    assert detail["description"] == "a row a record, as Spark's Kafka source has them"
+    assert detail["description"] == "one row per record, as in Spark's Kafka source"
     assert detail["partitionColumns"] == ["topic"]
 
 
@@ -426,7 +426,7 @@ def test_a_log_that_grows_meanwhile_is_a_note(spark, capsys, data, tmp_path, mon
         change_meanwhile(patched, lambda: append(log, bytes(7)))
         code, added, err = run(capsys, *where, "--now", FIRST)
     assert (code, added) == (CLEAN, {"log_dirs": 1})
-    assert err.splitlines()[-1] == f"{log}: note: it grew while it was read"
+    assert err.splitlines()[-1] == f"{log}: note: the file grew while it was read"
     place = tmp_path / "lake" / "manifests" / "2026-11-16T12-00-00.005Z.json"
     manifest = json.loads(place.read_text())
     assert manifest["changed_while_exported"] == []
@@ -562,7 +562,7 @@ def test_the_manifest_has_the_sum_of_every_file(spark, capsys, data, tmp_path):
     code, added, err = run(capsys, *arguments, "--now", FIRST)
     assert (code, added) == (CLEAN, {"leader_epochs": 1})
     place = lake / "manifests" / "2026-11-16T12-00-00.005Z.json"
-    assert err.endswith(f"files read: {place}\n")
+    assert err.endswith(f"files read; manifest: {place}\n")
     manifest = json.loads(place.read_text())
     # Sums and sizes of the same files when the broker's directory was packed.
     packed = {each.path: (each.sha256, each.size) for each in golden.checksums(PACK)}
@@ -636,7 +636,7 @@ def test_output_stays_outside_the_evidence(spark, capsys, data):
     code, _, err = run(capsys, data, "--output", data / "lake", "--format", "parquet")
     assert code == COULD_NOT_RUN
     assert err.splitlines()[-1].endswith(
-        f"{data}/lake: found inside {data}, expected output outside the evidence"
+        f"{data}/lake: output must not be inside the evidence ({data})"
     )
     assert sorted(data.rglob("*")) == before
 
@@ -655,7 +655,7 @@ def test_output_stays_outside_the_evidence(spark, capsys, data):
     ],
 )
 def test_output_in_the_evidence_is_refused_however_it_is_said(output, evidence):
-    with pytest.raises(OutputError, match="expected output outside the evidence") as raised:
+    with pytest.raises(OutputError, match="output must not be inside the evidence") as raised:
         ensure_outside(output, ["/elsewhere", evidence])
     assert "secret" not in str(raised.value)
 
@@ -708,7 +708,7 @@ def test_a_place_that_can_be_written_to_is_left_as_it_was(spark, tmp_path):
     ("arguments", "message"),
     [
         (["."], "no --output DIR given"),
-        ([".", "--output", "x", "--table", "record"], "no table record: did you mean records?"),
+        ([".", "--output", "x", "--table", "record"], "table record: did you mean records?"),
         ([".", "--output", "x", "--format", "csv"], "invalid choice: 'csv'"),
     ],
 )

@@ -89,7 +89,7 @@ def test_a_path_at_which_nothing_is_is_refused(spark, tmp_path):
 
 def test_a_directory_of_nothing_of_kafkas_is_refused_at_once(spark, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(StorageError, match=f"^{tmp_path}: nothing of Kafka's here"):
+    with pytest.raises(StorageError, match=f"^{tmp_path}: no Kafka files found"):
         LogDirectory(spark, tmp_path)
 
 
@@ -239,5 +239,5 @@ def test_a_directory_that_is_gone_does_not_fail_its_repr(spark, tmp_path):
     (tmp_path / "data" / "orders-0").mkdir(parents=True)
     log = LogDirectory(spark, tmp_path / "data")
     (tmp_path / "data" / "orders-0").rmdir()
-    assert "nothing of Kafka's here" in repr(log)
+    assert "no Kafka files found" in repr(log)
     assert "nothing of Kafka&#x27;s here" in log._repr_html_()

@@ -114,9 +114,9 @@ def test_a_path_with_nothing_is_an_error(root, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
     for name in ("empty", "notes.txt"):
-        with pytest.raises(StorageError, match=f"{name}: nothing of Kafka's here"):
+        with pytest.raises(StorageError, match=f"{name}: no Kafka files found"):
             read(tmp_path / name)
-        with pytest.raises(StorageError, match=f"{name}: nothing of Kafka's here"):
+        with pytest.raises(StorageError, match=f"{name}: no Kafka files found"):
             read(f"{root},{tmp_path}/{name}")
 
 

@@ -106,7 +106,7 @@ def test_where_nothing_is_there_is_an_error_of_one_line(tmp_path):
         (tmp_path / "none*", "found no match"),
         (f"{golden.shared(PACK)},{tmp_path}/none", "^/[^,]*/none: No such file or directory$"),
         ("s3a://bucket/x", "^s3a://bucket/x: found s3a://, expected a path, or s3://, gs://"),
-        (tmp_path, "nothing of Kafka's here"),
+        (tmp_path, "no Kafka files found"),
     ]:
         with pytest.raises(StorageError, match=message) as caught:
             read(path)
@@ -120,7 +120,7 @@ def test_a_file_that_is_none_of_kafkas_is_refused(tmp_path):
     notes.write_text("hello")
     with pytest.raises(StorageError) as raised:
         Storage([str(notes)]).scan()
-    assert str(raised.value) == f"{notes}: nothing of Kafka's here"
+    assert str(raised.value) == f"{notes}: no Kafka files found"
 
 
 def test_one_of_kafkas_files_is_enough(tmp_path):
@@ -137,7 +137,7 @@ def test_a_directory_of_other_things_is_not_named_by_the_first_of_them(tmp_path)
     with pytest.raises(StorageError) as raised:
         Storage([str(tmp_path)]).scan()
     assert str(raised.value) == (
-        f"{tmp_path}: nothing of Kafka's here; {tmp_path}/dangling: dangling -> "
+        f"{tmp_path}: no Kafka files found; {tmp_path}/dangling: dangling -> "
         f"{tmp_path}/nowhere: a link to nothing"
     )
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from kafka_format.access import open_evidence
+from kafka_format.attributes import CONTROL
 from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.columnar.headers import BatchScan, HeaderWalk, kernel_bytes
 from kafka_format.columnar.records import RecordScan
@@ -28,7 +29,6 @@ from kafka_log.cleaner.parallel.key_index import KeyIndex, grown, load
 from kafka_log.cleaner.parallel.offset_set import encode_offsets
 from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError, write_whole
 from kafka_log.cleaner.parallel.trace import (
-    CONTROL,
     Trace,
     Tracer,
     kinds,

@@ -214,7 +214,7 @@ def test_a_topic_that_is_not_compacted_is_left_alone_and_told_how_to_force(capsy
     code, out, err = run(capsys, log_dir, "--now", NOW)
     assert code == CLEAN
     assert "cleanup.policy is delete: not compacted (--set cleanup.policy=compact)" in out
-    assert "--set cleanup.policy=compact cleans all of them" in err
+    assert "--set cleanup.policy=compact cleans all topics" in err
 
 
 def test_a_copy_has_the_other_topics_as_they_are(capsys, data, tmp_path):
@@ -267,7 +267,7 @@ def test_without_a_high_watermark_the_end_of_the_log_is_taken_and_said_so(capsys
     (log_dir / "replication-offset-checkpoint").unlink()
     row = one(rows(capsys, log_dir, COMPACT, "--now", NOW))
     assert row["high_watermark"] == 10
-    assert row["note"] == "no high watermark is known: taken to be the log end"
+    assert row["note"] == "no high watermark is known: the log end is used"
 
 
 @pytest.mark.parametrize("checkpoint", [11, 99])
@@ -278,7 +278,7 @@ def test_a_checkpoint_behind_the_end_of_the_log_counts_as_the_log_start(
     code, out, err = run(capsys, log_dir, COMPACT, "--now", NOW)
     assert code == CLEAN
     assert out.splitlines()[1].split()[:3] == ["orders-0", "0", "10"]
-    assert f"{checkpoint} lies outside of the log: cleaned from its start, 0, as Kafka" in err
+    assert f"{checkpoint} is outside the log: cleaned from the log start, 0, as in Kafka" in err
 
 
 def test_an_invalid_checkpoint_is_written_anew_even_if_nothing_is_due(capsys, log_dir, tmp_path):
@@ -314,7 +314,7 @@ def test_one_pass_ends_where_the_map_is_full_and_says_so(capsys, log_dir):
     code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--set=log.cleaner.threads=2",
                        "--set=log.cleaner.dedupe.buffer.size=144")  # fmt: skip
     assert code == CLEAN
-    assert "the map was full: still dirty from 2 on (--passes until-clean, or" in err
+    assert "the offset map was full: still dirty from offset 2 (use --passes until-clean or" in err
 
 
 @pytest.mark.parametrize("told", [[], ["--explain-key", "key-0"]])
@@ -436,7 +436,7 @@ def test_the_table_shows_what_retention_leaves(capsys, log_dir, tmp_path, words)
     cells = re.split("  +", table.splitlines()[1])
     assert cells[4:9] == ["0 B", "100.0 %", "10", "0", "7 superseded, 3 by retention.ms"]
     assert "end size        0 B (0 messages)" in err
-    assert "by retention.ms; the log has 0 B left" in err
+    assert "by retention.ms; 0 B of the log are left" in err
     if words:
         assert values((log_dir if words == ["--in-place"] else out) / "orders-0") == []
         return

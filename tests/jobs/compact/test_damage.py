@@ -35,7 +35,7 @@ def test_a_torn_write_at_the_end_is_cut_as_by_a_restart_and_told(capsys, log_dir
     (log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 8\n")
     code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--output", tmp_path / "out")
     assert code == CLEAN
-    assert f"{len(torn)} bytes at its end are no batch: a restart cuts them off" in err
+    assert f"the last {len(torn)} bytes are not a batch: a restart truncates them" in err
     assert max((tmp_path / "out" / "orders-0").glob("*.log")).stat().st_size == 0
 
 
@@ -171,7 +171,7 @@ def test_skip_damaged_leaves_the_batch_out_and_reports_its_offsets(capsys, log_d
     code, _, err = run(capsys, *options[:-2])
     assert code == FINDINGS
     assert f"{log}@{position}: LOG001: found stored crc" in err
-    assert "left out: 80 bytes, from offset 7 up to the end of the file" in err
+    assert "skipped 80 bytes, from offset 7 up to the end of the file" in err
 
 
 TOLD = (
@@ -190,7 +190,7 @@ def test_who_only_tells_stops_at_damage_too_and_says_nothing_else(capsys, log_di
     assert (code, out) == (COULD_NOT_RUN if told == TOLD[0] else FINDINGS, "")
     damaged, *more = err.splitlines()
     assert damaged.startswith(f"{log}@0: found stored crc 0x")
-    unwritten = [f"{tmp_path / 'out'}: not written, for it would not be whole"]
+    unwritten = [f"{tmp_path / 'out'}: not written, because it would be incomplete"]
     assert more == (unwritten if told == TOLD[0] else [])
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
@@ -290,4 +290,4 @@ def test_records_that_do_not_decode_under_a_right_checksum_are_named_and_left_ou
 def test_skip_damaged_and_in_place_exclude_each_other(capsys, log_dir):
     code, _, err = run(capsys, log_dir, COMPACT, "--skip-damaged", "--in-place")
     assert code == USAGE
-    assert "use --output" in err
+    assert "use it with --output" in err

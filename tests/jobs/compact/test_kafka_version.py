@@ -21,8 +21,8 @@ def test_of_3_9_one_release_is_known_and_must_be_named(capsys, data, version):
     status, _, said = run(capsys, data, "--dry-run", "--kafka-version", version)
     assert status == USAGE
     assert said.splitlines()[0] == (
-        f"kafka-forensics compact: argument --kafka-version: '{version}': known here: 3.9.1, 4.3"
-        " (releases of 3.9 differ: expected 3.9.1)"
+        f"kafka-forensics compact: argument --kafka-version: '{version}': expected 3.9.1 or 4.3"
+        " (the 3.9 releases differ: give 3.9.1)"
     )
 
 
@@ -38,7 +38,7 @@ def test_of_3_9_one_release_is_known_and_must_be_named(capsys, data, version):
 def test_releases_with_other_last_batches_or_index_entries_are_refused(capsys, data, version):
     status, _, said = run(capsys, data, "--dry-run", "--kafka-version", version)
     assert status == USAGE
-    assert said.splitlines()[0].endswith(f"--kafka-version: '{version}': known here: 3.9.1, 4.3")
+    assert said.splitlines()[0].endswith(f"--kafka-version: '{version}': expected 3.9.1 or 4.3")
 
 
 @pytest.mark.parametrize("version", ["3.9.1", "4.3", "4.3.1"])
@@ -51,10 +51,12 @@ def test_a_release_that_is_known_may_be_named(capsys, data, version):
 def test_verbs_without_the_rules_of_3_9_1_refuse_them(capsys, data, verb):
     status, _, said = run_verb(verb.main, capsys, data, "--kafka-version", "3.9.1")
     assert status == USAGE
-    assert said.splitlines()[0].endswith("argument --kafka-version: '3.9.1': known here: 4.3")
+    assert said.splitlines()[0].endswith("argument --kafka-version: '3.9.1': expected 4.3")
 
 
 def test_help_tells_which_releases_are_known(capsys):
     compact.main(["--help"])
     said = " ".join(capsys.readouterr().out.split())
-    assert "whose rules to follow: 3.9.1 (that release alone), 4.3; default: the newest" in said
+    assert (
+        "follow the rules of this Kafka version: 3.9.1 (only that release) or 4.3 (default)" in said
+    )

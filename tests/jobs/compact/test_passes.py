@@ -89,14 +89,14 @@ def test_passes_that_never_settle_end_and_say_so(capsys, log_dir, monkeypatch):
     words = [log_dir, COMPACT, "--now", NOW, "--passes", "until-unchanged"]
     code, _, err = run(capsys, *words)
     assert code == CLEAN
-    assert "1 passes, and the last of them still changed something" in err
+    assert "stopped after 1 round, and it still changed a file" in err
     assert one(rows(capsys, *words))["is_settled"] is False
 
 
 def test_a_map_that_is_full_each_time_is_told(capsys, log_dir):
     words = [log_dir, COMPACT, "--now", NOW, "--dedupe-buffer-size", 72, "--first-dirty", 0]
     _, _, err = run(capsys, *words, "--passes", "until-unchanged")
-    assert "the map was full: still dirty from 2 on" in err
+    assert "the offset map was full: still dirty from offset 2" in err
     assert "a larger --dedupe-buffer-size" in err
 
 

@@ -68,7 +68,7 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
         "indexed": "1.0 MiB in 1.0 s (1.0 MB/s, 25.0 % of the time)",
         "buffer": "12.5 % of the offset map used",
         "cleaned": "2.0 MiB in 3.0 s (0.7 MB/s, 75.0 % of the time)",
-        "start size": "2.0 MiB (28 messages; 12 more went unread, with their batches)",
+        "start size": "2.0 MiB (28 messages; 12 more in batches that were removed unread)",
         "end size": "512 KiB (21 messages)",
         "reduction": "75.0 % of the size, 25.0 % of the messages",
         "removed": "6 superseded, 12 aborted, 1 without a key",
@@ -133,7 +133,7 @@ def test_all_and_nothing_are_only_said_of_all_and_nothing(before, after, text):
 def test_partitions_that_are_dirty_for_too_long_are_told_as_kafka_tells_them(capsys, log_dir):
     words = [log_dir, COMPACT, "--set=max.compaction.lag.ms=5000", "--now", BEGIN + 7500]
     err = run(capsys, *words)[2]  # the first dirty record is of BEGIN
-    assert "delayed         1 partition of 1 that are due, by 2.5 s at most" in err
+    assert "delayed         1 of 1 partition due, by up to 2.5 s" in err
     assert one(rows(capsys, *words))["compaction_delay_ms"] == 2500
     assert "delayed" not in run(capsys, log_dir, COMPACT, "--now", BEGIN + 7500)[2]
 
@@ -157,7 +157,7 @@ def test_options_of_many_tasks_that_have_no_effect_are_told(capsys, log_dir, tmp
     given = [str(tmp_path / "out") if word == "OUT" else word for word in words]
     code, _, err = run(capsys, log_dir, COMPACT, *given, "--parallel-above", 0)
     assert code == CLEAN
-    assert f"--parallel-above: no effect with {why}, one task a partition\n" in err
+    assert f"--parallel-above: no effect with {why}, which runs one task per partition\n" in err
 
 
 def test_both_are_told_in_one_line_and_none_where_they_count(capsys, log_dir, tmp_path):
@@ -184,7 +184,11 @@ def test_a_running_broker_is_told_and_its_directory_read(capsys, live, tmp_path,
     code, _, err = run(capsys, live, COMPACT, "--now", NOW, *given)
     assert code == CLEAN
     assert (
-        err.count(f"{live}: a broker is running on this directory; what is read may change\n") == 1
+        err.count(
+            f"{live}: a broker is running on this directory;"
+            " its files may change while they are read\n"
+        )
+        == 1
     )
     assert tree(live) == before
 
@@ -205,7 +209,7 @@ def test_a_lock_that_nobody_holds_is_not_told(capsys, log_dir):
 
 def test_a_high_watermark_beyond_the_log_end_is_the_log_end(capsys, log_dir, tmp_path):
     words = [log_dir, COMPACT, "--now", NOW, "--high-watermark", 99]
-    note = "high watermark 99 lies behind the log end: taken to be that, 10"
+    note = "high watermark 99 is beyond the log end: the log end 10 is used"
     assert note in run(capsys, *words, "--output", tmp_path / "out")[2]
     text = (tmp_path / "out" / "replication-offset-checkpoint").read_text()
     assert text == "0\n1\norders 0 10\n"

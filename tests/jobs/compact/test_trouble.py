@@ -46,7 +46,7 @@ def test_a_dry_run_of_several_passes_tells_which_disk_is_full(
         code, _, err = run(capsys, log_dir, COMPACT, "--now", NOW, "--passes", 2)
         monkeypatch.undo()
         assert code == COULD_NOT_RUN
-        assert f"No space left on device in {tmp_path / 'disk'}, for what a pass leaves" in err
+        assert f"No space left on device in {tmp_path / 'disk'}, needed between rounds" in err
         assert [each.name for each in (tmp_path / "disk").iterdir()] == ["filler"]
 
 
@@ -93,7 +93,7 @@ def test_a_partition_that_cannot_be_compacted_keeps_the_copy_from_being_written(
         capsys, data, "--topic", "tiny*", COMPACT, "--now", NOW, "--output", tmp_path / "out"
     )
     assert code == COULD_NOT_RUN
-    assert "would not be whole" in err
+    assert "would be incomplete" in err
     assert "tiny.segments-0" in out
     assert not (tmp_path / "out").exists()
 

@@ -174,12 +174,12 @@ def test_where_nothing_of_kafkas_is_the_exit_code_is_3(tmp_path: Path) -> None:
     assert run(empty) == (
         3,
         "",
-        f"{empty}: nothing of Kafka's here\n0 files: 1 path without Kafka's files\n",
+        f"{empty}: no Kafka files found\n0 files: 1 path without Kafka files\n",
     )
     text = write(tmp_path / "notes.txt", b"hello")
     dumped = run(text)
     assert (dumped.code, dumped.stdout) == (3, f"Dumping {text}\n")
-    assert f"{text}: nothing of Kafka's here\n" in dumped.stderr
+    assert f"{text}: no Kafka files found\n" in dumped.stderr
     log = write(tmp_path / "t-0" / f"{NAME}.log", GOOD)
     both = run(log, empty)
     assert both.code == 3

@@ -185,21 +185,21 @@ def test_stray_files_are_named_with_what_they_are(tmp_path):
     log_dir = one(scan([tmp_path]))
     (partition,) = log_dir.partitions
     strays = {Path(file.path).name: file.stray for file in (*log_dir.strays, *partition.strays)}
-    swapped = "finished output that was about to replace its sources, completed at a start"
-    cleaned = "unfinished output of the cleaner or of a split, dropped at the next start"
-    half = "half of a replacement that was never completed"
+    swapped = "finished output of the cleaner or of a split, swapped in at the next start"
+    cleaned = "unfinished output of the cleaner or of a split, removed at the next start"
+    half = "incomplete replacement of a file"
     assert strays == {
         "meta.properties.tmp": half,
         f"{zero}.log": "records of a segment: does not belong here",
-        "notes.txt": "not a file of Kafka's",
+        "notes.txt": "not a Kafka file",
         f"{zero}.log.swap": swapped,
         f"{zero}.index.cleaned": cleaned,
-        f"{five}.index": "no .log beside it: removed at the next start",
-        f"{five}.snapshot.deleted": "deleted, to be removed now or at the next start",
-        "7.log": "not written so by Kafka: no broker opens it by this name",
+        f"{five}.index": "index without a .log file, removed at the next start",
+        f"{five}.snapshot.deleted": "marked as deleted, removed soon or at the next start",
+        "7.log": "not a name that Kafka writes: no broker opens it",
         "leader-epoch-checkpoint.tmp": half,
         "recovery-point-offset-checkpoint": "recovery points: does not belong here",
-        "core.1234": "not a file of Kafka's",
+        "core.1234": "not a Kafka file",
     }
     (segment,) = partition.segments
     assert segment.missing == (FileKind.TIME_INDEX,)
@@ -339,10 +339,10 @@ def test_a_directory_at_which_no_broker_starts_is_told(tmp_path):
     assert log_dir.unknown_directories == (str(tmp_path / "lost+found"),)
     messages = {problem.path: problem.message for problem in inventory.all_problems()}
     assert messages == {
+        str(tmp_path / "lost+found"): "not a partition directory: no broker starts with it",
         str(
-            tmp_path / "lost+found"
-        ): "a directory that is no partition's: no broker starts with it",
-        str(tmp_path / "t-0" / "dir"): "a directory inside a partition's: Kafka makes none",
+            tmp_path / "t-0" / "dir"
+        ): "a directory inside a partition directory: Kafka creates none",
     }
     assert {Path(file.path).name for file in log_dir.strays} == {"#123", "x"}
 
@@ -381,7 +381,7 @@ def test_links_in_circles_links_to_nothing_and_pipes_are_told_and_do_no_harm(tmp
     assert [segment.base_offset for segment in partition.segments] == [0]
     messages = {Path(problem.path).name: problem.message for problem in inventory.all_problems()}
     assert messages == {
-        "back": "a directory inside a partition's: Kafka makes none",
+        "back": "a directory inside a partition directory: Kafka creates none",
         f"{1:020d}.log": f"{1:020d}.log -> {tmp_path / 'gone'}: a link to nothing",
         f"{2:020d}.log": "Too many levels of symbolic links",
         f"{3:020d}.log": "found a named pipe, expected a regular file",

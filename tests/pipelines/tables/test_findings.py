@@ -92,7 +92,7 @@ CASES: dict[str, Case] = {
         0,
         -5,
         "a batch at offset -5",
-        "offset 0 or more, by the name of its segment",
+        "offset 0 or more, the base offset of its segment",
     ),
     "LOG004": Case(
         f"orders-0/{SEGMENT}.log", LOG[:200], 140, 2, "60 bytes up to the end", "a batch of 70"
@@ -106,7 +106,7 @@ CASES: dict[str, Case] = {
         8,
         None,
         "offset 1, position 140 (out of order)",
-        "one behind offset 1, position 70",
+        "an entry after offset 1, position 70",
     ),
     "IDX002": Case(INDEX, struct.pack(">iii", 1, 70, 2), 8, None, "4 bytes", "an entry of 8"),
     "IDX003": Case(
@@ -114,7 +114,7 @@ CASES: dict[str, Case] = {
         struct.pack(">iiqii", 1, 70, 0, 2, 140),
         16,
         None,
-        "8 bytes behind zeros",
+        "8 bytes after zeros",
         "zeros to the end",
     ),
     "TIX001": Case(
@@ -123,7 +123,7 @@ CASES: dict[str, Case] = {
         12,
         None,
         f"timestamp {TIME - 1}, offset 1 (out of order)",
-        f"one behind timestamp {TIME}, offset 0",
+        f"an entry after timestamp {TIME}, offset 0",
     ),
     "TIX002": Case(
         TIME_INDEX, struct.pack(">qiq", TIME, 0, TIME), 12, None, "8 bytes", "an entry of 12"
@@ -133,7 +133,7 @@ CASES: dict[str, Case] = {
         struct.pack(">qi", TIME, 0) + bytes(24) + struct.pack(">qi", TIME + 1, 1),
         36,
         None,
-        "12 bytes behind zeros",
+        "12 bytes after zeros",
         "zeros to the end",
     ),
     "TXN001": Case(
@@ -174,7 +174,7 @@ CASES: dict[str, Case] = {
         snapshot(struct.pack(">i", 1) + PRODUCER + b"more"),
         56,
         None,
-        "4 bytes behind 1 entries",
+        "4 bytes after 1 entries",
         "none",
     ),
     "LEP001": Case(
@@ -209,7 +209,7 @@ CASES: dict[str, Case] = {
         b"{",
         0,
         None,
-        "1 bytes that are no such object",
+        "1 bytes in another format",
         "a JSON object with a brokerEpoch",
     ),
     "MET004": Case(f"{CLUSTER}/quorum-state", b"", 0, None, "an empty file", "a line of JSON"),
@@ -221,7 +221,7 @@ CASES: dict[str, Case] = {
         "1 bytes left",
         "5 for OffsetCommitKey.group",
     ),
-    "REC002": Case(GROUPS, batch(0, b"\0\x63", b"\0\0"), 0, 0, "type 99", "a type that is known"),
+    "REC002": Case(GROUPS, batch(0, b"\0\x63", b"\0\0"), 0, 0, "type 99", "a known type"),
     "REC003": Case(
         f"{CLUSTER}/{SEGMENT}.log", batch(0, None, b"\2\0\0"), 0, 0, "frame version 2", "1"
     ),
@@ -231,7 +231,7 @@ CASES: dict[str, Case] = {
         0,
         0,
         "api key 99",
-        "one that is known",
+        "a known api key",
     ),
 }
 
@@ -311,7 +311,7 @@ def directory_inside(root: Path) -> Path:
 
 DIRECTORIES: dict[str, tuple[Callable[[Path], Path], str, str | None]] = {
     "DIR001": (unreadable, "00000000000000000005.log -> nowhere: a link to nothing", "orders"),
-    "DIR002": (other_directory, "a directory that is no partition's", None),
+    "DIR002": (other_directory, "a directory that is not a partition directory", None),
     "DIR003": (partition_twice, "the same partition as ", "orders"),
     "DIR004": (directory_inside, "a directory", "orders"),
 }

@@ -188,7 +188,7 @@ DAMAGED: dict[str, tuple[str, bytes, list[dict[str, Any]], bool, str]] = {
         True,
         (
             "@16: IDX001: found offset 1009, position 210 (out of order), "
-            "expected one behind offset 1009, position 140"
+            "expected an entry after offset 1009, position 140"
         ),
     ),
     "time_index": (
