@@ -76,7 +76,7 @@ class Done:
 
     def tell(self, line: str) -> bool:
         """Whether stderr had nothing of it yet: what could not be looked at is told once."""
-        if line in self._told or any(line.startswith(f"{each}: ") for each in self._told):
+        if line in self._told or any(_is_about(line, each) for each in self._told):
             return False
         self._told.add(line)
         tell(line)
@@ -252,6 +252,11 @@ def answers(
                 yield row
     except EngineError as error:
         raise options.CannotRunError(str(error)) from error
+
+
+def _is_about(line: str, path: str) -> bool:
+    """Whether a line tells of a path, by the name that was given or by its absolute one."""
+    return line.startswith(f"{path}: ") or f"{os.path.abspath(path)}: " in line  # noqa: PTH100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

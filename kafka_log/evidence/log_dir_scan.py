@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kafka_format.access import ensure_size
 from kafka_format.checkpoint_file import read_offset_checkpoint
 from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_shutdown_file
-from kafka_format.errors import FormatError
+from kafka_format.errors import FormatError, UnfitFileError
 from kafka_format.partition_metadata import read_partition_metadata
 from kafka_format.properties_file import read_meta_properties
 from kafka_log.directory import EntryKind, is_named_as_file
@@ -132,11 +133,13 @@ _NO_FILE = "found a directory, expected a regular file"
 
 
 def _too_large(file: File) -> list[Problem]:
-    limit = largest_size(file.name.kind)
-    if file.size_in_bytes <= limit or file.name.kind is FileKind.UNKNOWN:
+    if file.name.kind is FileKind.UNKNOWN:
         return []
-    message = f"found {file.size_in_bytes} bytes, expected at most {limit}: Kafka writes no more"
-    return [Problem(file.path, Trouble.MALFORMED, message)]
+    try:
+        ensure_size(file.path, file.size_in_bytes, limit=largest_size(file.name.kind))
+    except UnfitFileError as error:
+        return [Problem(file.path, Trouble.MALFORMED, error.problem)]
+    return []
 
 
 _ORDER = {kind: number for number, kind in enumerate(FileKind)}
@@ -175,6 +178,9 @@ def _read(
         return None
     try:
         return read(file.path)
+    except UnfitFileError as error:
+        if all(each.path != file.path for each in problems):  # else its size was seen before
+            problems.append(Problem(file.path, Trouble.MALFORMED, error.problem))
     except FormatError as error:
         problems.append(Problem(file.path, Trouble.MALFORMED, _said(error)))
     except OSError as error:
@@ -189,10 +195,10 @@ def _said(error: FormatError) -> str:
 def _checkpoint(kind: FileKind, file: File | None, problems: list[Problem]) -> Checkpoint:
     if file is None:
         return Checkpoint(kind=kind, state=CheckpointState.MISSING)
-    before = len(problems)
     read = _read({kind: file}, kind, read_offset_checkpoint, problems)
     if read is None:
-        is_malformed = problems[before].trouble is Trouble.MALFORMED
+        troubles = [each.trouble for each in problems if each.path == file.path]
+        is_malformed = Trouble.MALFORMED in troubles
         state = CheckpointState.MALFORMED if is_malformed else CheckpointState.UNREADABLE
         return Checkpoint(kind=kind, state=state)
     offsets = read.offsets()
