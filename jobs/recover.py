@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from jobs.places import Places
     from jobs.rewriting import Done, Found, Row
     from kafka_log.names import FileKind
     from kafka_log.recovery import Assignments
@@ -192,11 +193,12 @@ class _Shown:
     """How paths are shown: relative to what was given, unless several log dirs are read."""
 
     root: str | None
+    places: Places
 
     @classmethod
     def of(cls, found: Found, arguments: argparse.Namespace) -> _Shown:
         is_one = len(arguments.paths) == 1 and len(found.log_dirs) <= 1
-        return cls(arguments.paths[0] if is_one else None)
+        return cls(arguments.paths[0] if is_one else None, found.places)
 
     def path(self, path: str) -> str:
         if self.root is None:
@@ -204,6 +206,10 @@ class _Shown:
         if os.path.realpath(path) == os.path.realpath(self.root):
             return os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119
         return self.text(path)
+
+    def directory(self, path: str) -> str:
+        """Return a partition directory: with its target if it is a link."""
+        return self.places.linked(path, self.path(path))
 
     def text(self, text: str) -> str:
         """Shorten the paths in a message."""
@@ -241,7 +247,7 @@ def _cells(row: Row, shown: _Shown) -> list[Any]:
         if outcome not in reason:
             reason = f"{reason}; {outcome}"
         return [shown.path(row["path"]), None, None, None, None, row["file"], shown.text(reason)]
-    name = shown.path(row["path"])
+    name = shown.directory(row["path"])
     at = None
     if row["lost_file"] is not None:
         at = shown.path(row["lost_file"])
@@ -295,7 +301,7 @@ def _file_cells(row: Row, shown: _Shown) -> list[Any] | None:
     if row["kind"] == "log_dir":
         name = shown.path(row["path"])
         return [name, row["file"], row["action"], None, None, shown.text(row["reason"])]
-    name = shown.path(row["path"])
+    name = shown.directory(row["path"])
     if row["kind"] == "partition":
         if row["error"]:
             return [name, None, "stop", None, None, shown.text(row["error"])]

@@ -13,7 +13,7 @@ from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_sh
 from kafka_format.errors import FormatError, UnfitFileError
 from kafka_format.partition_metadata import read_partition_metadata
 from kafka_format.properties_file import read_meta_properties
-from kafka_log.directory import EntryKind, is_named_as_file
+from kafka_log.directory import EntryKind, is_named_as_file, not_a_file
 from kafka_log.disk.live_lock import is_held
 from kafka_log.evidence.cluster_metadata import read_cluster_metadata
 from kafka_log.evidence.inventory import (
@@ -27,6 +27,7 @@ from kafka_log.evidence.inventory import (
     Problem,
     Segment,
     Trouble,
+    unread_names,
 )
 from kafka_log.evidence.strays import Place, why_stray
 from kafka_log.file_limits import largest_size
@@ -68,9 +69,12 @@ def read_log_dir(
     names = None if only is None else _known_names(listing, only_files)
     files = _files(listing, Place.LOG_DIR, problems, names)
     kinds = {file.name.kind: file for file in files if file.stray is None}
-    checkpoints = {kind: _checkpoint(kind, kinds.get(kind), problems) for kind in CHECKPOINTS}
+    unread = {name.kind: each for each, name in unread_names(problems).items()}
+    checkpoints = {
+        kind: _checkpoint(kind, kinds.get(kind), unread.get(kind), problems) for kind in CHECKPOINTS
+    }
     clean_shutdown = _read(kinds, FileKind.CLEAN_SHUTDOWN, read_clean_shutdown_file, problems)
-    is_brokers = not kinds.keys().isdisjoint(_SIGNS)
+    is_brokers = not (kinds.keys() | unread.keys()).isdisjoint(_SIGNS)
     metadata = _metadata(listing, list_directory)
     if metadata is not None:
         problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
@@ -120,16 +124,17 @@ def _files(
         if entry.kind is EntryKind.FILE:
             files.append(_file(entry, place))
             problems += _too_large(files[-1])
-        elif entry.kind is EntryKind.OTHER:
-            problems.append(Problem(entry.path, Trouble.MALFORMED, entry.problem))
-        elif entry.kind is not EntryKind.DIRECTORY:
-            problems.append(Problem(entry.path, Trouble.UNREADABLE, entry.problem))
-        elif is_named_as_file(entry.name):
-            problems.append(Problem(entry.path, Trouble.MALFORMED, _NO_FILE))
+        elif entry.kind is not EntryKind.DIRECTORY or is_named_as_file(entry.name):
+            problems.append(problem_of(entry))
     return sorted(files, key=_order)
 
 
-_NO_FILE = "found a directory, expected a regular file"
+def problem_of(entry: Entry) -> Problem:
+    """What is wrong with something that should be a file and cannot be opened as one."""
+    if entry.kind is EntryKind.DIRECTORY:
+        entry = entry._replace(problem=not_a_file("a directory"), found="a directory")
+    trouble = Trouble.MALFORMED if entry.found else Trouble.UNREADABLE
+    return Problem(entry.path, trouble, entry.problem, entry.kind, entry.found)
 
 
 def _too_large(file: File) -> list[Problem]:
@@ -192,7 +197,11 @@ def _said(error: FormatError) -> str:
     return f"at {error.location.position}: found {error.found}, expected {error.expected}"
 
 
-def _checkpoint(kind: FileKind, file: File | None, problems: list[Problem]) -> Checkpoint:
+def _checkpoint(
+    kind: FileKind, file: File | None, unread: Problem | None, problems: list[Problem]
+) -> Checkpoint:
+    if file is None and unread is not None:
+        return Checkpoint(kind=kind, state=_state_of_unread(unread))
     if file is None:
         return Checkpoint(kind=kind, state=CheckpointState.MISSING)
     read = _read({kind: file}, kind, read_offset_checkpoint, problems)
@@ -204,6 +213,13 @@ def _checkpoint(kind: FileKind, file: File | None, problems: list[Problem]) -> C
     offsets = read.offsets()
     state = CheckpointState.WITH_ROWS if offsets else CheckpointState.EMPTY
     return Checkpoint(kind=kind, state=state, offsets=offsets)
+
+
+def _state_of_unread(problem: Problem) -> CheckpointState:
+    if problem.kind is EntryKind.LINK:
+        return CheckpointState.NOT_FOLLOWED
+    is_malformed = problem.trouble is Trouble.MALFORMED
+    return CheckpointState.MALFORMED if is_malformed else CheckpointState.UNREADABLE
 
 
 def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
@@ -224,7 +240,11 @@ def _directories(
 ) -> tuple[list[Partition], list[str], list[File]]:
     """Partitions in order, names that are no partition's, and the files in those."""
     if only is not None:
-        asked = [_partition(list_directory(path), names) for path, names in only.items()]
+        targets = {entry.path: entry.target for entry in listing.entries}
+        asked = [
+            _partition(list_directory(path), names, targets.get(path, ""))
+            for path, names in only.items()
+        ]
         return sorted(asked, key=_partition_order), [], []
     partitions: list[Partition] = []
     unknown: list[str] = []
@@ -234,7 +254,7 @@ def _directories(
             continue
         name = parse_directory_name(entry.name)
         if name.partition is not None:
-            partitions.append(_partition(list_directory(entry.path), None))
+            partitions.append(_partition(list_directory(entry.path), None, entry.target))
             continue
         is_cache = name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE
         if not is_cache:
@@ -253,7 +273,7 @@ def _partition_order(partition: Partition) -> tuple[str, int, str]:
     return (partition.topic, partition.partition or 0, partition.path)
 
 
-def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
+def _partition(listing: Listing, only: Collection[str] | None, target: str) -> Partition:
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
@@ -273,6 +293,7 @@ def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
         segments=tuple(each for each in segments if each.is_live),
         leftovers=tuple(each for each in segments if not each.is_live),
         files=tuple(files),
+        target=target,
         topic_id=None if metadata is None else metadata.topic_id,
         problems=tuple(problems),
     )
