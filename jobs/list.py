@@ -152,7 +152,7 @@ class _Text(_Output):
     """Prints each log dir, a table of its partitions, and below it the segments and files."""
 
     def __init__(self, arguments: argparse.Namespace, inventory: Inventory) -> None:
-        self._places = Places.of(arguments.paths, {})
+        self._places = Places.of(arguments.paths, {}, inventory)
         self._log_dirs = {each.path: each for each in inventory.log_dirs}
         self._files = {each.path: each.strays for _, each in inventory.partitions()}
         self._wide = arguments.wide
@@ -198,7 +198,7 @@ class _Text(_Output):
 
     def _partition_cells(self, row: Row) -> list[object]:
         return [
-            row["topic"] if row["topic"] is not None else self._places.shown(row["path"]),
+            self._name(row),
             row["partition"],
             row["state"],
             row["log_start_offset"],
@@ -208,6 +208,13 @@ class _Text(_Output):
             human_size(row["size_in_bytes"]),
             _shortly(self._files[row["path"]]),
         ]
+
+    def _name(self, row: Row) -> str:
+        """Return the topic; the path of no partition's directory, and `a-0 -> b-0` for a link."""
+        path = row["path"]
+        if path in self._places.links or row["topic"] is None:
+            return self._places.linked(path, self._places.shown(path))
+        return str(row["topic"])
 
     def _segment_cells(self, row: Row) -> list[object]:
         return [

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from jobs.rewriting import Found, Row
+    from jobs.rewriting import Done, Found, Row
 
 _DESCRIPTION = """\
 Print the log start offset, recovery point, high watermark, last stable offset and log end offset of
@@ -60,14 +60,15 @@ def _work(arguments: argparse.Namespace) -> int:
     done = rewriting.Done.of(found)
     function = OffsetsOf(arguments.replay)
     done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)
-    _show(done.rows, found, arguments)
+    _show(done, found, arguments)
     if done.rows and not arguments.quiet:
         sys.stderr.write(_summary(done.rows))
     is_damaged = any(row["damage"] for row in done.rows)
     return done.exit_code or (options.FINDINGS if is_damaged else options.CLEAN)
 
 
-def _show(rows: Sequence[Row], found: Found, arguments: argparse.Namespace) -> None:
+def _show(done: Done, found: Found, arguments: argparse.Namespace) -> None:
+    rows = done.rows
     if arguments.format == "json":
         for row in rows:
             print(json_line(row))
@@ -78,7 +79,7 @@ def _show(rows: Sequence[Row], found: Found, arguments: argparse.Namespace) -> N
             print(line)
     for row in rows:
         if row["damage"]:
-            rewriting.tell(row["damage"])
+            done.tell(row["damage"])
 
 
 def _cells(row: Row, now_ms: int) -> list[object]:

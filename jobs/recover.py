@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from jobs.places import Places
     from jobs.rewriting import Done, Found, Row
     from pipelines.partition_tasks import PartitionTask
 
@@ -173,11 +174,12 @@ class _Shown:
     """How paths are shown: relative to the given path, unless several log dirs are read."""
 
     root: str | None
+    places: Places
 
     @classmethod
     def of(cls, found: Found, arguments: argparse.Namespace) -> _Shown:
         is_one = len(arguments.paths) == 1 and len(found.log_dirs) <= 1
-        return cls(arguments.paths[0] if is_one else None)
+        return cls(arguments.paths[0] if is_one else None, found.places)
 
     def path(self, path: str) -> str:
         if self.root is None:
@@ -185,6 +187,10 @@ class _Shown:
         if os.path.realpath(path) == os.path.realpath(self.root):
             return os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119
         return self.text(path)
+
+    def directory(self, path: str) -> str:
+        """Return a partition directory: with its target if it is a link."""
+        return self.places.linked(path, self.path(path))
 
     def text(self, text: str) -> str:
         """Shorten the paths in a message."""
@@ -223,7 +229,7 @@ def _cells(row: Row, shown: _Shown) -> list[Any]:
             reason = f"{reason}; {outcome}"
         reason = f"{row['file']}: {shown.text(reason)}"
         return [shown.path(row["path"]), None, None, None, None, None, reason]
-    name = shown.path(row["path"])
+    name = shown.directory(row["path"])
     cut_at = None
     if row["lost_bytes"] and row["lost_file"] is not None:
         cut_at = shown.path(row["lost_file"])
@@ -276,7 +282,7 @@ def _file_cells(row: Row, shown: _Shown) -> list[Any] | None:
     if row["kind"] == "log_dir":
         name = shown.path(row["path"])
         return [name, row["file"], row["action"], None, None, shown.text(row["reason"])]
-    name = shown.path(row["path"])
+    name = shown.directory(row["path"])
     if row["kind"] == "partition":
         if row["error"]:
             return [name, None, "stop", None, None, shown.text(row["error"])]

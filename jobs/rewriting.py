@@ -18,6 +18,7 @@ from jobs import options
 from jobs.places import Places
 from jobs.running import warn_running
 from jobs.table import cell
+from kafka_log.directory import FOLLOWED
 from pipelines.report.text import counted as counted  # noqa: PLC0414  # for verbs
 from pipelines.report.text import human_duration
 
@@ -77,7 +78,7 @@ class Done:
 
     def tell(self, line: str) -> bool:
         """Report a line on stderr unless it was reported before; return whether it is new."""
-        if line in self._reported or any(line.startswith(f"{each}: ") for each in self._reported):
+        if line in self._reported or any(_is_about(line, each) for each in self._reported):
             return False
         self._reported.add(line)
         tell(line)
@@ -256,6 +257,11 @@ def answers(
         raise options.CannotRunError(str(error)) from error
 
 
+def _is_about(line: str, path: str) -> bool:
+    """Whether a line is about a path, as it was given or absolute."""
+    return line.startswith(f"{path}: ") or f"{os.path.abspath(path)}: " in line  # noqa: PTH100
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
     """The partitions to work on, and what was found on the way to them."""
@@ -296,7 +302,7 @@ def find(arguments: argparse.Namespace) -> Found:
     from pipelines.partition_tasks import partition_tasks
 
     for path in arguments.paths:
-        if Path(path).is_file():
+        if _is_file_of_kafkas(path):
             raise options.UsageError(
                 f"{path}: found a file, expected a log dir or a partition directory"
             )
@@ -345,7 +351,7 @@ def find(arguments: argparse.Namespace) -> Found:
         malformed=frozenset(malformed),
         checkpoints=checkpoints,
         settings=settings,
-        places=Places.of(arguments.paths, {task.path: task.log_dir for task in tasks}),
+        places=Places.of(arguments.paths, {task.path: task.log_dir for task in tasks}, inventory),
         metadata=inventory.metadata,
         inventory=inventory,
     )
@@ -408,16 +414,9 @@ def _is_file_of_kafkas(path: str) -> bool:
 
 def _directories_of_kafkas(inventory: Inventory) -> set[str]:
     """Return the real paths of log dirs and partitions, and of all directories above them."""
-    from kafka_log.names import FileKind
-
     found = []
     for log_dir in inventory.log_dirs:
-        partitions = [
-            each.path
-            for each in log_dir.partitions
-            if each.partition is not None
-            or any(file.name.kind is not FileKind.UNKNOWN for file in each.files)
-        ]
+        partitions = [each.path for each in log_dir.partitions if each.is_kafkas]
         found += partitions
         if partitions or log_dir.files or log_dir.is_clean is not None:
             found.append(log_dir.path)
@@ -446,10 +445,10 @@ def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
 
 
 def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
-    """With --follow-links, report each link that was followed."""
-    if arguments.follow_links and not arguments.quiet:
+    """Report each link that was followed, and its target."""
+    if not arguments.quiet:
         for path, target in inventory.followed.items():
-            tell(f"{path} -> {target}: link followed")
+            tell(f"{path} -> {target}: {FOLLOWED}")
 
 
 def tell(text: str) -> None:

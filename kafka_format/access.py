@@ -379,9 +379,14 @@ def ensure_regular(path: str, status: os.stat_result, *, limit: int = JAVA_MAX) 
     """Raise UnfitFileError unless this is a regular file of at most `limit` bytes."""
     if not stat.S_ISREG(status.st_mode):
         raise UnfitFileError(Location(path, 0), kind_of(status), "a regular file")
-    if status.st_size > limit:
+    ensure_size(path, status.st_size, limit=limit)
+
+
+def ensure_size(path: str, size: int, *, limit: int) -> None:
+    """Raise UnfitFileError if a file of `size` bytes is larger than `limit`."""
+    if size > limit:
         expected = f"at most {limit}, the largest that Kafka writes of this kind"
-        raise UnfitFileError(Location(path, limit), f"{status.st_size} bytes", expected)
+        raise UnfitFileError(Location(path, limit), f"{size} bytes", expected)
 
 
 def kind_of(status: os.stat_result) -> str:

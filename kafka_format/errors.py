@@ -56,6 +56,14 @@ class CorruptError(FormatError):
 class UnfitFileError(CorruptError):
     """Something that cannot be a file of Kafka's, whatever is in it."""
 
+    def __str__(self) -> str:
+        return f"{self.location.path}: {self.problem}"
+
+    @property
+    def problem(self) -> str:
+        """What is wrong, without the path."""
+        return f"found {self.found}, expected {self.expected}"
+
 
 class CrcMismatchError(CorruptError):
     """Stored and computed checksum differ."""

@@ -8,6 +8,7 @@ Names are only parsed (names.py): a file is what its name says, until someone re
 names and small files of a log dir mean together, evidence/inventory.py tells.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterator
@@ -36,6 +37,7 @@ _KIND_ORDER = {
 _STATE_ORDER = {state: place for place, state in enumerate(FileState)}
 
 
+FOLLOWED = "link followed"
 NOT_FOLLOWED = "a link out of the given paths, not followed (use --follow-links)"
 
 
@@ -44,6 +46,7 @@ class EntryKind(Enum):
     DIRECTORY = "directory"
     DANGLING = "a link to nothing"
     LINK = "a link that leads out of the given paths"
+    CIRCLE = "a link in a circle"
     OTHER = "neither a file nor a directory"
     VANISHED = "vanished while it was listed"
     UNREADABLE = "cannot be accessed"
@@ -60,6 +63,8 @@ class Entry(NamedTuple):
     identity: tuple[int, int] = (0, 0)
     """Device and inode: the same for every way that leads there."""
     problem: str = ""
+    found: str = ""
+    """What stands there, if it is neither a file nor a directory."""
     target: str = ""
     """Where it leads, if it is a link."""
 
@@ -106,6 +111,10 @@ def _entry(directory: str, scanned: os.DirEntry[str]) -> Entry:
         problem = f"{scanned.name} -> {target}: {kind.value}" if target else kind.value
         return Entry(path, scanned.name, kind, problem=problem, target=target)
     except OSError as error:
+        if target and error.errno == errno.ELOOP:
+            kind = EntryKind.CIRCLE
+            problem = f"{scanned.name} -> {target}: {kind.value}"
+            return Entry(path, scanned.name, kind, problem=problem, target=target)
         said = error.strerror or str(error)
         return Entry(path, scanned.name, EntryKind.UNREADABLE, problem=said, target=target)
 
@@ -115,6 +124,7 @@ def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
         kind = EntryKind.DIRECTORY
     else:
         kind = EntryKind.FILE if stat.S_ISREG(status.st_mode) else EntryKind.OTHER
+    found = kind_of(status)
     return Entry(
         path,
         name,
@@ -122,10 +132,14 @@ def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
         size=status.st_size,
         modified_ms=status.st_mtime_ns // 1_000_000,
         identity=(status.st_dev, status.st_ino),
-        problem=f"found {kind_of(status)}, expected a regular file"
-        if kind is EntryKind.OTHER
-        else "",
+        problem=not_a_file(found) if kind is EntryKind.OTHER else "",
+        found=found if kind is EntryKind.OTHER else "",
     )
+
+
+def not_a_file(found: str) -> str:
+    """What verbs say of something else under the name of a file."""
+    return f"found {found}, expected a regular file"
 
 
 class FoundFile(NamedTuple):

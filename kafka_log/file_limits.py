@@ -5,10 +5,19 @@ which count positions in Java's int. A producer snapshot is read into one buffer
 limit. A transaction index has at most one entry for each marker in its segment, and a marker takes
 78 bytes there: 61 for the batch header and 17 for its record.
 
-Kafka sets no limit for text files. 64 MiB leave room for two hundred thousand partitions with the
-longest names in one log dir, or for two million leader epochs of one partition.
+Kafka sets no limit for text files. The reader of each kind has one (`MAX_SIZE`), and it is the
+limit here, so that no file has two. The 64 MiB of a checkpoint leave room for two hundred thousand
+partitions with the longest names in one log dir.
 """
 
+from kafka_format import (
+    checkpoint_file,
+    clean_shutdown_file,
+    leader_epoch_file,
+    partition_metadata,
+    properties_file,
+    quorum_state,
+)
 from kafka_format.access import JAVA_MAX
 from kafka_format.batch_layout import HEADER_SIZE
 from kafka_format.file_kinds import (
@@ -22,10 +31,14 @@ from kafka_log.names import FileKind
 _ABORTED_TRANSACTION_SIZE = 34
 _MARKER_SIZE = HEADER_SIZE + 17
 _TRANSACTION_INDEX_MAX = JAVA_MAX // _MARKER_SIZE * _ABORTED_TRANSACTION_SIZE
-_TEXT_MAX = 64 * 1024 * 1024
 
 _LIMITS = {
-    **dict.fromkeys(FileKind, _TEXT_MAX),
+    **dict.fromkeys(FileKind, checkpoint_file.MAX_SIZE),
+    FileKind.META_PROPERTIES: properties_file.MAX_SIZE,
+    FileKind.PARTITION_METADATA: partition_metadata.MAX_SIZE,
+    FileKind.LEADER_EPOCH_CHECKPOINT: leader_epoch_file.MAX_SIZE,
+    FileKind.QUORUM_STATE: quorum_state.MAX_SIZE,
+    FileKind.CLEAN_SHUTDOWN: clean_shutdown_file.MAX_SIZE,
     **dict.fromkeys(
         (
             *BATCH_FILE_KINDS,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from kafka_format.log_file import SegmentEnd
     from kafka_log.damage.walk import Scan
+    from pipelines.refusals import Refusal
     from pipelines.storage import Storage
 
     OnDamage = Callable[["Damage"], None]
@@ -117,6 +118,8 @@ class LogRange(NamedTuple):
     topic_id: str | None = None
     is_segment: bool = True
     """Whether all its offsets are above the one in its name: those of a snapshot are below."""
+    refusal: Refusal | None = None
+    """Why the file, or the directory around it, cannot be read, if that was known in planning."""
 
     @property
     def size_in_bytes(self) -> int:
@@ -277,6 +280,9 @@ def _offset_at(file: BinaryIO, position: int) -> int | None:
 
 def _opened(source: LogRange, storage: Storage, on_damage: OnDamage) -> BinaryIO | None:
     """None if the file is not given to us, which is told."""
+    if source.refusal is not None:
+        on_damage(Damage(source.refusal.rule, source.refusal.error(source.path), 0))
+        return None
     try:
         file = storage.open(source.path)
     except (OSError, FormatError) as error:

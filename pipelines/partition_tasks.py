@@ -24,6 +24,7 @@ from kafka_log.disk.output import (
     whole_partition,
     write_checkpoints,
 )
+from kafka_log.file_limits import largest_size
 from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ END = -1
 """As a high watermark: the log's end, wherever that is."""
 FULL_OUTPUT = "where the copy is written"
 """The end of a message about a full disk: it is the output's, not the evidence's."""
-_MARKER_LIMIT = 1024 * 1024
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -220,10 +220,11 @@ def destination(
 
 
 def _markers(log_dirs: Sequence[LogDir]) -> Iterator[tuple[str, bytes]]:
+    kind = FileKind.CLEAN_SHUTDOWN
     for log_dir in log_dirs:
         files = DiskFiles(log_dir.path)
-        if files.exists(FileKind.CLEAN_SHUTDOWN.value):
-            yield log_dir.path, files.read(FileKind.CLEAN_SHUTDOWN.value, limit=_MARKER_LIMIT)
+        if files.exists(kind.value):
+            yield log_dir.path, files.read(kind.value, limit=largest_size(kind))
 
 
 def _copies(log_dirs: Sequence[LogDir], attempt: Path) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,13 +22,20 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.java_text import uuid_text
 from kafka_format.shown_text import name_text
+from kafka_log.checks.directories import refusal
 from kafka_log.evidence.inventory import Trouble
-from kafka_log.names import FileKind
+from kafka_log.names import (
+    DirectoryKind,
+    FileKind,
+    FileState,
+    parse_directory_name,
+    parse_file_name,
+)
 from kafka_log.record_search import at_or_after, first_match
 from kafka_log.transactions import read_transactions
 from pipelines.log_ranges import OFFSET_END, Aborted, Damage, LogRange, iter_batches
 from pipelines.options import EARLIEST, LATEST, IsolationLevel, Mode
-from pipelines.refusals import refusal_of
+from pipelines.refusals import Refusal, refusal_of
 from pipelines.segment_index import are_batches, index_entries, may_reach, walked_entries
 from pipelines.selection import is_meant, shown_name
 from pipelines.storage import StorageError
@@ -66,7 +74,10 @@ def plan_splits(options: Options, storage: Storage, *, as_consumer: bool) -> lis
     _tell_unknown(options, storage)
     for partition in wanted_partitions(options, storage):
         wanted = _wanted(partition, options, storage, as_consumer=as_consumer)
-        ranges += _partition_ranges(partition, wanted, options, storage)
+        readable = _partition_ranges(partition, wanted, options, storage)
+        refused = _refused_ranges(partition, wanted, options)
+        ranges += sorted((*readable, *refused), key=lambda each: each.segment)
+    ranges += _refused_directories(options, storage)
     return list(pack(ranges, options.max_split_bytes))
 
 
@@ -80,6 +91,33 @@ def wanted_partitions(options: Options, storage: Storage) -> Iterator[Partition]
         is_wanted = options.includes(partition.topic, partition.partition)
         if is_wanted and is_meant(partition, given):
             yield partition
+
+
+def _refused_ranges(partition: Partition, wanted: _Wanted, options: Options) -> Iterator[LogRange]:
+    """Logs that cannot be read, and a directory that cannot be listed: damage as a whole."""
+    for problem in partition.problems:
+        name = parse_file_name(Path(problem.path).name)
+        is_log = name.kind is FileKind.LOG and name.state is FileState.LIVE
+        said = refusal(problem)
+        if said is None or not (is_log or problem.path == partition.path):
+            continue
+        base = name.offset or 0
+        segments = options.bounds.segments
+        if base < wanted.end and (segments is None or base in segments):
+            place = (problem.path, partition.topic, partition.partition)
+            yield LogRange(*place, base, 0, 0, refusal=Refusal(*said))
+
+
+def _refused_directories(options: Options, storage: Storage) -> Iterator[LogRange]:
+    """Directories of partitions that are links and were not followed."""
+    for log_dir in storage.scan().log_dirs:
+        for problem in log_dir.problems:
+            name = parse_directory_name(Path(problem.path).name)
+            is_live = name.kind is DirectoryKind.PARTITION and problem.kind is not None
+            said = refusal(problem)
+            if is_live and said is not None and options.includes(name.topic, name.partition):
+                place = (problem.path, name.topic, name.partition)
+                yield LogRange(*place, 0, 0, 0, refusal=Refusal(*said))
 
 
 def _tell_unknown(options: Options, storage: Storage) -> None:
@@ -177,11 +215,11 @@ def _committed(partition: Partition, storage: Storage) -> tuple[int, tuple[Abort
             behind_damage=True,
         )
     except (OSError, FormatError) as error:
-        refusal = refusal_of(error, partition.path)
-        if refusal is None:
+        refused = refusal_of(error, partition.path)
+        if refused is None:
             raise
         place = shown_name(_place(error) or partition.path)
-        said = f"{place}: {refusal.found}: what was committed is not known without it"
+        said = f"{place}: {refused.found}: what was committed is not known without it"
         raise StorageError(said) from None
     found = {
         Aborted(each.producer_id, each.first_offset, each.last_offset) for each in report.aborted()

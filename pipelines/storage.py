@@ -29,11 +29,11 @@ from urllib.parse import urlsplit
 from kafka_format.access import open_evidence
 from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_log.disk.files import DiskFiles, File, Files
+from kafka_log.evidence.inventory import unread_names
 from kafka_log.evidence.scan import scan
 from kafka_log.file_limits import largest_size
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
-    DirectoryKind,
     FileKind,
     parse_directory_name,
     parse_file_name,
@@ -209,10 +209,9 @@ def _has_anything(inventory: Inventory) -> bool:
         log_dir.meta is not None
         or any(file.name.kind is not FileKind.UNKNOWN for file in log_dir.files)
         or any(
-            partition.state is not DirectoryKind.UNKNOWN
-            or any(file.name.kind is not FileKind.UNKNOWN for file in partition.files)
-            for partition in log_dir.partitions
+            name.kind is not FileKind.UNKNOWN for name in unread_names(log_dir.problems).values()
         )
+        or any(partition.is_kafkas for partition in log_dir.partitions)
         for log_dir in inventory.log_dirs
     )
 

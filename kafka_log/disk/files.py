@@ -22,7 +22,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
-from kafka_format.access import access, ensure_regular, forget, open_evidence
+from kafka_format.access import access, ensure_regular, ensure_size, forget, open_evidence
 from kafka_format.errors import CorruptError
 from kafka_log.file_limits import largest_size
 from kafka_log.names import parse_file_name
@@ -160,11 +160,10 @@ class Files(ABC):
         return True
 
     def read(self, name: str, *, limit: int) -> bytes:
-        """The whole of a small file."""
+        """The whole of a small file. Raises UnfitFileError if it is larger than `limit`."""
         file = self.open(name, write=False)
         try:
-            if file.size > limit:
-                raise OSError(f"{file.path}: found {file.size} bytes, expected at most {limit}")
+            ensure_size(file.path, file.size, limit=limit)
             return file.read_at(0, file.size)
         finally:
             file.close()

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_format.checkpoint_file import (
-    MAX_SIZE,
     OffsetCheckpoint,
     OffsetCheckpointEntry,
     decode_offset_checkpoint,
@@ -31,6 +30,7 @@ from kafka_format.checkpoint_file import (
 )
 from kafka_format.errors import FormatError
 from kafka_log.errors import LogError
+from kafka_log.file_limits import largest_size
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ CHECKPOINTS = (
 )
 _COPIED = (FileKind.META_PROPERTIES, FileKind.BOOTSTRAP_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
 """Files of a log dir that a copy of it needs as they are."""
-_SMALL = 1024 * 1024
 
 
 class OutputError(LogError):
@@ -156,7 +155,7 @@ def copy_log_dir_files(log_dir: Files, target: Files, *, is_cleanly_stopped: boo
         if kind is FileKind.CLEAN_SHUTDOWN and not is_cleanly_stopped:
             continue
         if log_dir.exists(kind.value):
-            target.write(kind.value, log_dir.read(kind.value, limit=_SMALL * 64))
+            target.write(kind.value, log_dir.read(kind.value, limit=largest_size(kind)))
 
 
 # -------------------------------------------------------------------------------- checkpoints
@@ -207,7 +206,7 @@ def check_checkpoints(log_dir: Files) -> None:
 def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int] | None:
     if not log_dir.exists(kind.value):
         return None
-    data = log_dir.read(kind.value, limit=MAX_SIZE)
+    data = log_dir.read(kind.value, limit=largest_size(kind))
     return decode_offset_checkpoint(data, path=log_dir.path(kind.value)).offsets()
 
 

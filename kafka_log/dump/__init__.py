@@ -97,7 +97,7 @@ def dump_file(
     file = file._replace(path=_java_path(file.path), name=_name_of(file))
     kind = file.name.kind
     report.begin(file)
-    if kind in (FileKind.UNKNOWN, FileKind.LOCK):
+    if kind is FileKind.UNKNOWN:
         _announce(file, options, output)
         report.ignored(file.path)
         return
@@ -108,6 +108,8 @@ def dump_file(
     _announce(file, options, output)
     with open_evidence(file.path, limit=limit) as opened:
         file = file._replace(size=opened.size)
+        if kind is FileKind.LOCK:  # nothing is in it
+            return
         _dump_opened(file, opened, options, output, report, together, on_progress)
 
 

@@ -20,6 +20,7 @@ from kafka_format.errors import (
     UnsupportedError,
 )
 from kafka_format.shown_text import escaped
+from kafka_log.directory import FOLLOWED
 from kafka_log.dump.output import file_fields, json_line, partition_fields, path_fields
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Report:
             self._say(text)
 
     def followed(self, path: str, target: str) -> None:
-        self.note(f"{path} -> {target}: link followed")
+        self.note(f"{path} -> {target}: {FOLLOWED}")
 
     def ignored(self, path: str) -> None:
         self._ignored += 1

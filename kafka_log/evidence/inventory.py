@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.file_kinds import ALWAYS_WRITTEN_KINDS
@@ -20,13 +21,15 @@ from kafka_log.names import (
     DirectoryKind,
     FileKind,
     FileState,
+    parse_file_name,
 )
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from kafka_format.properties_file import MetaProperties
+    from kafka_log.directory import EntryKind
     from kafka_log.evidence.cluster_metadata import ClusterMetadata
     from kafka_log.names import DirectoryName, FileName
 
@@ -51,6 +54,17 @@ class Problem(NamedTuple):
     path: str
     trouble: Trouble
     message: str
+    kind: EntryKind | None = None
+    """What stands at the path, if that is why it was not read."""
+    found: str = ""
+    """The same in words, of something other than a regular file."""
+
+
+def unread_names(problems: Iterable[Problem]) -> dict[Problem, FileName]:
+    """What was not opened because of what stands there, with its name as a file."""
+    return {
+        each: parse_file_name(Path(each.path).name) for each in problems if each.kind is not None
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +118,7 @@ class CheckpointState(StrEnum):
     MISSING = "missing"
     MALFORMED = "malformed"
     UNREADABLE = "unreadable"
+    NOT_FOLLOWED = "is a link that was not followed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +142,8 @@ class Partition:
     """Segments with a suffix (deleted, cleaned, swap), and indexes without a log."""
     files: tuple[File, ...] = ()
     """Every file, including those of the segments."""
+    target: str = ""
+    """Where the directory leads, if it is a link that was followed."""
     topic_id: uuid.UUID | None = None
     """The topic id in partition.metadata."""
     metadata_topic_id: uuid.UUID | None = None
@@ -147,6 +164,14 @@ class Partition:
     @property
     def state(self) -> DirectoryKind:
         return self.name.kind
+
+    @property
+    def is_kafkas(self) -> bool:
+        """Whether its name, or a name in it, is Kafka's: there may be more than files."""
+        names = [*(file.name for file in self.files), *unread_names(self.problems).values()]
+        return self.partition is not None or any(
+            each.kind is not FileKind.UNKNOWN for each in names
+        )
 
     @property
     def strays(self) -> tuple[File, ...]:

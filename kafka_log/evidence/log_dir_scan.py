@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from kafka_format.access import ensure_size
 from kafka_format.checkpoint_file import read_offset_checkpoint
 from kafka_format.clean_shutdown_file import CleanShutdownContent, read_clean_shutdown_file
-from kafka_format.errors import FormatError
+from kafka_format.errors import FormatError, UnfitFileError
 from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_format.partition_metadata import read_partition_metadata
 from kafka_format.properties_file import read_meta_properties
-from kafka_log.directory import EntryKind, is_named_as_file
+from kafka_log.directory import EntryKind, is_named_as_file, not_a_file
 from kafka_log.disk.live_lock import is_held
 from kafka_log.evidence.cluster_metadata import read_cluster_metadata
 from kafka_log.evidence.inventory import (
@@ -26,6 +27,7 @@ from kafka_log.evidence.inventory import (
     Problem,
     Segment,
     Trouble,
+    unread_names,
 )
 from kafka_log.evidence.strays import Place, why_stray
 from kafka_log.file_limits import largest_size
@@ -67,9 +69,12 @@ def read_log_dir(
     names = None if only is None else _known_names(listing, only_files)
     files = _files(listing, Place.LOG_DIR, problems, names)
     kinds = {file.name.kind: file for file in files if file.stray is None}
-    checkpoints = {kind: _checkpoint(kind, kinds.get(kind), problems) for kind in CHECKPOINTS}
+    unread = {name.kind: each for each, name in unread_names(problems).items()}
+    checkpoints = {
+        kind: _checkpoint(kind, kinds.get(kind), unread.get(kind), problems) for kind in CHECKPOINTS
+    }
     clean_shutdown = _read(kinds, FileKind.CLEAN_SHUTDOWN, read_clean_shutdown_file, problems)
-    is_brokers = not kinds.keys().isdisjoint(_SIGNS)
+    is_brokers = not (kinds.keys() | unread.keys()).isdisjoint(_SIGNS)
     metadata = _metadata(listing, list_directory)
     if metadata is not None:
         problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
@@ -121,26 +126,27 @@ def _files(
         if entry.kind is EntryKind.FILE:
             files.append(_file(entry, place))
             problems += _too_large(files[-1])
-        elif entry.kind is EntryKind.OTHER:
-            problems.append(Problem(entry.path, Trouble.MALFORMED, entry.problem))
-        elif entry.kind is not EntryKind.DIRECTORY:
-            problems.append(Problem(entry.path, Trouble.UNREADABLE, entry.problem))
-        elif is_named_as_file(entry.name):
-            problems.append(Problem(entry.path, Trouble.MALFORMED, _NO_FILE))
+        elif entry.kind is not EntryKind.DIRECTORY or is_named_as_file(entry.name):
+            problems.append(problem_of(entry))
     return sorted(files, key=_order)
 
 
-_NO_FILE = "found a directory, expected a regular file"
+def problem_of(entry: Entry) -> Problem:
+    """What is wrong with something that should be a file and cannot be opened as one."""
+    if entry.kind is EntryKind.DIRECTORY:
+        entry = entry._replace(problem=not_a_file("a directory"), found="a directory")
+    trouble = Trouble.MALFORMED if entry.found else Trouble.UNREADABLE
+    return Problem(entry.path, trouble, entry.problem, entry.kind, entry.found)
 
 
 def _too_large(file: File) -> list[Problem]:
-    limit = largest_size(file.name.kind)
-    if file.size_in_bytes <= limit or file.name.kind is FileKind.UNKNOWN:
+    if file.name.kind is FileKind.UNKNOWN:
         return []
-    message = (
-        f"found {file.size_in_bytes} bytes, expected at most {limit}, the most that Kafka writes"
-    )
-    return [Problem(file.path, Trouble.MALFORMED, message)]
+    try:
+        ensure_size(file.path, file.size_in_bytes, limit=largest_size(file.name.kind))
+    except UnfitFileError as error:
+        return [Problem(file.path, Trouble.MALFORMED, error.problem)]
+    return []
 
 
 _ORDER = {kind: number for number, kind in enumerate(FileKind)}
@@ -179,6 +185,9 @@ def _read(
         return None
     try:
         return read(file.path)
+    except UnfitFileError as error:
+        if all(each.path != file.path for each in problems):  # else its size was seen before
+            problems.append(Problem(file.path, Trouble.MALFORMED, error.problem))
     except FormatError as error:
         problems.append(Problem(file.path, Trouble.MALFORMED, _said(error)))
     except OSError as error:
@@ -190,18 +199,29 @@ def _said(error: FormatError) -> str:
     return f"at {error.location.position}: found {error.found}, expected {error.expected}"
 
 
-def _checkpoint(kind: FileKind, file: File | None, problems: list[Problem]) -> Checkpoint:
+def _checkpoint(
+    kind: FileKind, file: File | None, unread: Problem | None, problems: list[Problem]
+) -> Checkpoint:
+    if file is None and unread is not None:
+        return Checkpoint(kind=kind, state=_state_of_unread(unread))
     if file is None:
         return Checkpoint(kind=kind, state=CheckpointState.MISSING)
-    before = len(problems)
     read = _read({kind: file}, kind, read_offset_checkpoint, problems)
     if read is None:
-        is_malformed = problems[before].trouble is Trouble.MALFORMED
+        troubles = [each.trouble for each in problems if each.path == file.path]
+        is_malformed = Trouble.MALFORMED in troubles
         state = CheckpointState.MALFORMED if is_malformed else CheckpointState.UNREADABLE
         return Checkpoint(kind=kind, state=state)
     offsets = read.offsets()
     state = CheckpointState.WITH_ROWS if offsets else CheckpointState.EMPTY
     return Checkpoint(kind=kind, state=state, offsets=offsets)
+
+
+def _state_of_unread(problem: Problem) -> CheckpointState:
+    if problem.kind is EntryKind.LINK:
+        return CheckpointState.NOT_FOLLOWED
+    is_malformed = problem.trouble is Trouble.MALFORMED
+    return CheckpointState.MALFORMED if is_malformed else CheckpointState.UNREADABLE
 
 
 def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
@@ -222,7 +242,11 @@ def _directories(
 ) -> tuple[list[Partition], list[str], list[File]]:
     """Return the partitions in order, other directories, and the files in those."""
     if only is not None:
-        asked = [_partition(list_directory(path), names) for path, names in only.items()]
+        targets = {entry.path: entry.target for entry in listing.entries}
+        asked = [
+            _partition(list_directory(path), names, targets.get(path, ""))
+            for path, names in only.items()
+        ]
         return sorted(asked, key=_partition_order), [], []
     partitions: list[Partition] = []
     unknown: list[str] = []
@@ -232,7 +256,7 @@ def _directories(
             continue
         name = parse_directory_name(entry.name)
         if name.partition is not None:
-            partitions.append(_partition(list_directory(entry.path), None))
+            partitions.append(_partition(list_directory(entry.path), None, entry.target))
             continue
         is_cache = name.kind is DirectoryKind.REMOTE_LOG_INDEX_CACHE
         if not is_cache:
@@ -251,7 +275,7 @@ def _partition_order(partition: Partition) -> tuple[str, int, str]:
     return (partition.topic, partition.partition or 0, partition.path)
 
 
-def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
+def _partition(listing: Listing, only: Collection[str] | None, target: str) -> Partition:
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
@@ -271,6 +295,7 @@ def _partition(listing: Listing, only: Collection[str] | None) -> Partition:
         segments=tuple(each for each in segments if each.is_live),
         leftovers=tuple(each for each in segments if not each.is_live),
         files=tuple(files),
+        target=target,
         topic_id=None if metadata is None else metadata.topic_id,
         problems=tuple(problems),
     )

@@ -23,9 +23,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_log.directory import EntryKind, entry_of, list_directory
+from kafka_log.directory import EntryKind, entry_of, is_named_as_file, list_directory
 from kafka_log.evidence.inventory import Inventory, Problem, Trouble
-from kafka_log.evidence.log_dir_scan import read_log_dir, with_topic_ids
+from kafka_log.evidence.log_dir_scan import problem_of, read_log_dir, with_topic_ids
 from kafka_log.evidence.strays import KINDS, Place
 from kafka_log.names import DirectoryKind, parse_directory_name, parse_file_name
 
@@ -74,14 +74,17 @@ class _Scanner:
 
     def look(self, path: str) -> None:
         entry = entry_of(path)
-        if entry.kind is EntryKind.DIRECTORY:
+        if entry.kind is EntryKind.DIRECTORY and not self._is_in_place_of_file(entry):
             self._look_into(path, entry.identity, depth=0)
         elif entry.kind is EntryKind.FILE:
-            self._look_at_file(path, entry.name)
-        elif entry.kind is EntryKind.OTHER:
-            self._problems.append(Problem(path, Trouble.MALFORMED, entry.problem))
+            if is_named_as_file(entry.name):
+                self._look_at_file(path, entry.name)
         else:
-            self._unreadable(path, entry.problem)
+            self._problems.append(problem_of(entry))
+
+    def _is_in_place_of_file(self, entry: Entry) -> bool:
+        """Whether a directory has the name of a file of Kafka's, and nothing of Kafka's in it."""
+        return is_named_as_file(entry.name) and self._kind(self._list(entry.path)) is _Kind.PARENT
 
     def _look_at_file(self, path: str, name: str) -> None:
         directory = _parent(path)
@@ -110,7 +113,7 @@ class _Scanner:
                 if entry.kind is EntryKind.DIRECTORY:
                     self._look_into(entry.path, entry.identity, depth + 1)
                 elif entry.problem and entry.kind is not EntryKind.OTHER:
-                    self._unreadable(entry.path, entry.problem)
+                    self._problems.append(problem_of(entry))
 
     def _unreadable(self, path: str, message: str) -> None:
         self._problems.append(Problem(path, Trouble.UNREADABLE, message))
@@ -162,11 +165,8 @@ class _Scanner:
 
 
 def _has(listing: Listing, place: Place) -> bool:
-    """Whether one of its files belongs in this kind of directory."""
-    return any(
-        entry.kind is EntryKind.FILE and parse_file_name(entry.name).kind in KINDS[place]
-        for entry in listing.entries
-    )
+    """Whether it has the name of a file that belongs in such a place, whatever stands there."""
+    return any(parse_file_name(entry.name).kind in KINDS[place] for entry in listing.entries)
 
 
 def _is_named_as_partition(path: str) -> bool:

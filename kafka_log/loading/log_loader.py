@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from kafka_format.checkpoint_file import MAX_SIZE
 from kafka_format.errors import OverLimitError
 from kafka_format.file_kinds import SEGMENT_INDEX_KINDS, SEGMENT_KINDS
 from kafka_log.errors import (
@@ -26,6 +25,7 @@ from kafka_log.errors import (
     LogLoadError,
     SegmentOffsetOverflowError,
 )
+from kafka_log.file_limits import largest_size
 from kafka_log.loading.journal import Action, Journal
 from kafka_log.loading.left_overs import offset_of, settle_left_overs
 from kafka_log.loading.rebuild_state import rebuild_producer_state, take_snapshot, told_snapshots
@@ -410,7 +410,8 @@ class LogLoader:
                 self.journal.add(name, Action.WRITE, f"{why}; before: {was}")
 
     def _epoch_file(self) -> bytes:
-        return self._files.read(FileKind.LEADER_EPOCH_CHECKPOINT.value, limit=MAX_SIZE)
+        kind = FileKind.LEADER_EPOCH_CHECKPOINT
+        return self._files.read(kind.value, limit=largest_size(kind))
 
     def _names_of(self, segment: LogSegment) -> list[str]:
         names = [str(segment_file_name(segment.base_offset, kind)) for kind in SEGMENT_KINDS]

@@ -22,7 +22,7 @@ from kafka_format.leader_epoch_file import MAX_SIZE as MAX_EPOCHS_SIZE
 from kafka_format.shown_text import name_base64, name_text
 from kafka_log.checks import side_files as checks
 from kafka_log.checks.finding import About
-from kafka_log.evidence.inventory import CHECKPOINTS
+from kafka_log.evidence.inventory import CHECKPOINTS, unread_names
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from pipelines.options import Mode
 from pipelines.refusals import Refusal, refusal_of
@@ -74,9 +74,12 @@ def refuse(findings: Sequence[Finding]) -> None:
 class _SideFiles:
     def plan(self, options: Options, storage: Storage) -> Sequence[tuple[FileTask, ...]]:
         kinds = _KINDS[options.table]
+        inventory = storage.scan()
+        if options.mode is Mode.FAILFAST:
+            _refuse_unread(inventory, kinds, options)
         tasks = [
             task
-            for task in file_tasks(storage.scan(), options, storage.given_paths())
+            for task in file_tasks(inventory, options, storage.given_paths())
             if task.file.name.kind in kinds
         ]
         return packed(tasks, options, lambda task: task.size_in_bytes)
@@ -86,6 +89,16 @@ class _SideFiles:
 
         storage = Storage(options.paths)
         yield from merged(batch for task in split for batch in _batches(task, storage, options))
+
+
+def _refuse_unread(inventory: Inventory, kinds: set[FileKind], options: Options) -> None:
+    """Fail for something other than a file, or a link, under the name of a file of these kinds."""
+    for log_dir in inventory.log_dirs:
+        partitions = [each for each in log_dir.partitions if wants(each, options)]
+        for problems in (log_dir.problems, *(each.problems for each in partitions)):
+            for problem, name in unread_names(problems).items():
+                if name.kind in kinds:
+                    raise DamageError(f"{name_text(problem.path)}: {name_text(problem.message)}")
 
 
 def _batches(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.RecordBatch]:

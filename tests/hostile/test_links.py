@@ -69,6 +69,28 @@ def test_a_link_that_stays_inside_is_followed(capsys, evidence, verb):
     assert (code, "again" in out or verb == "dump") == (CLEAN, True), err
 
 
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_link_that_stays_inside_is_shown_as_a_link(capsys, evidence, verb):
+    (evidence / "again-0").symlink_to("ok-0")
+    _, out, err = run_verb(VERBS[verb], capsys, evidence, *SETTINGS.get(verb, []))
+    assert f"{evidence / 'again-0'} -> ok-0: link followed\n" in err
+    assert "again-0 -> ok-0" in out or verb == "dump"
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_link_in_a_circle_is_shown_with_its_target(capsys, evidence, verb):
+    (evidence / "loop-0").symlink_to("loop-0")
+    code, _, err = run_verb(VERBS[verb], capsys, evidence, *SETTINGS.get(verb, []))
+    assert code == COULD_NOT_RUN
+    assert "loop-0 -> loop-0: a link in a circle\n" in err
+
+
+def test_a_linked_checkpoint_is_not_called_missing(capsys, evidence):
+    (evidence / "recovery-point-offset-checkpoint").symlink_to("/etc/passwd")
+    _, out, _ = run_verb(list_verb.main, capsys, evidence)
+    assert "recovery-point-offset-checkpoint is a link that was not followed;" in out
+
+
 def test_the_text_behind_a_linked_checkpoint_is_not_shown(capsys, evidence, tmp_path):
     (tmp_path / "shadow").write_text("root:secret")
     (evidence / "recovery-point-offset-checkpoint").symlink_to(tmp_path / "shadow")

@@ -38,7 +38,7 @@ EVERYWHERE = {
     "did you mean retention.ms": ["{data}", "--set=retention.msec=1"],
     "retention.ms": ["{data}", "--set=retention.ms=soon"],
     "--config: {data}/nowhere: No such file": ["{data}", "--config={data}/nowhere"],
-    "--config: {data}@0: found a directory": ["{data}", "--config={data}"],
+    "--config: {data}: found a directory": ["{data}", "--config={data}"],
     "argument --config: found an empty string, expected a file": ["{data}", "--config="],
     ".log@0: found byte 0x00, expected text": [
         *("{data}", "--config={data}/codecs-0/00000000000000000000.log"),

@@ -54,7 +54,7 @@ def test_only_regular_files_are_opened(tmp_path, make, found):
     with pytest.raises((CorruptError, OSError)) as caught:
         open_evidence(path)
     if found is not None:
-        assert str(caught.value) == f"{path}@0: found {found}, expected a regular file"
+        assert str(caught.value) == f"{path}: found {found}, expected a regular file"
 
 
 def test_a_file_larger_than_kafka_writes_is_refused_before_a_byte_is_read(tmp_path):

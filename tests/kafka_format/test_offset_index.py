@@ -188,7 +188,7 @@ def test_what_is_no_regular_file_is_refused_unopened(tmp_path):
     os.mkfifo(pipe)  # opening it would wait for a writer
     with pytest.raises(FormatError) as caught:
         read_offset_index(pipe, 0)
-    assert str(caught.value) == f"{pipe}@0: found a named pipe, expected a regular file"
+    assert str(caught.value) == f"{pipe}: found a named pipe, expected a regular file"
 
 
 def test_a_missing_file_is_the_callers_error_not_the_formats(tmp_path):

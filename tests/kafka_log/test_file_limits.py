@@ -17,8 +17,9 @@ from tests import golden
         (FileKind.REMOTE_TIME_INDEX, 2_147_483_647),
         (FileKind.PRODUCER_SNAPSHOT, 2_147_483_647),
         (FileKind.TRANSACTION_INDEX, 936_082_594),
-        (FileKind.META_PROPERTIES, 67_108_864),
-        (FileKind.LEADER_EPOCH_CHECKPOINT, 67_108_864),
+        (FileKind.META_PROPERTIES, 1_048_576),
+        (FileKind.LEADER_EPOCH_CHECKPOINT, 16_777_216),
+        (FileKind.PARTITION_METADATA, 8_192),
     ],
 )
 def test_the_largest_of_a_kind(kind: FileKind, limit: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_format.errors import CorruptError
+from kafka_format.errors import CorruptError, UnfitFileError
 from kafka_log.disk.crash_points import CrashingFiles, PowerLossFiles
 from kafka_log.disk.files import DiskFiles, Files, opened
 from kafka_log.disk.overlay_files import OverlayFiles
@@ -135,7 +135,7 @@ def test_a_file_is_written_anew_whole(files: Files) -> None:
 
 
 def test_a_file_larger_than_the_limit_is_not_read(files: Files) -> None:
-    with pytest.raises(OSError, match="found 10 bytes, expected at most 9"):
+    with pytest.raises(UnfitFileError, match="found 10 bytes, expected at most 9"):
         files.read("a", limit=9)
 
 

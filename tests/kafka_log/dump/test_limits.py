@@ -99,8 +99,8 @@ LIMITS = {
     f"{NAME}.txnindex": 936_082_594,
     f"{NAME}.snapshot": JAVA_MAX,
     f"{NAME}-{0:010d}.checkpoint": JAVA_MAX,
-    "leader-epoch-checkpoint": 67_108_864,
-    "meta.properties": 67_108_864,
+    "leader-epoch-checkpoint": 16_777_216,
+    "meta.properties": 1_048_576,
 }
 
 
@@ -111,7 +111,7 @@ def test_a_file_larger_than_kafka_writes_is_damage_at_once(tmp_path: Path, name:
     code, out, err, _ = in_four_gigabytes(path)
     assert (code, out) == (1, "")
     assert err == (
-        f"{path}@{LIMITS[name]}: found 1099511627776 bytes, expected at most {LIMITS[name]},"
+        f"{path}: found 1099511627776 bytes, expected at most {LIMITS[name]},"
         " the largest that Kafka writes of this kind\n"
         "1 file: 1 with findings (1 unfit file)\n"
     )
@@ -127,7 +127,7 @@ def test_zeros_of_a_legal_size_take_seconds_and_little_memory(tmp_path: Path, na
     assert code in (0, 1)
     assert out.startswith(f"Dumping {path}\n")
     assert "Traceback" not in err
-    assert len(out) < 1000
+    assert len(out.replace("\0", "")) < 1000  # a megabyte of zeros is one legal property
     assert seconds < 30  # one or two, if nobody else is busy
 
 
@@ -140,8 +140,8 @@ def test_what_is_no_regular_file_is_damage_and_not_waited_for(tmp_path: Path, na
     code, out, err, _ = in_four_gigabytes(tmp_path)
     assert (code, out) == (1, "")
     assert err == (
-        f"{tmp_path / name}@0: found a named pipe, expected a regular file\n"
-        f"{tmp_path / 't-0' / name}@0: found a directory, expected a regular file\n"
+        f"{tmp_path / name}: found a named pipe, expected a regular file\n"
+        f"{tmp_path / 't-0' / name}: found a directory, expected a regular file\n"
         "2 files: 2 with findings (2 unfit files)\n"
     )
     for path in (tmp_path / name, tmp_path / "t-0" / name):
@@ -162,7 +162,7 @@ def test_an_index_beside_a_log_that_is_none_is_dumped_without_it(tmp_path: Path)
     dumped = run(index)
     assert dumped.code == 1
     assert "offset: 1 position: 100\n" in dumped.stdout
-    assert f"{NAME}.log@0: found a named pipe, expected a regular file\n" in dumped.stderr
+    assert f"{NAME}.log: found a named pipe, expected a regular file\n" in dumped.stderr
 
 
 # ------------------------------------------------------------------------- nothing of Kafka's

@@ -80,7 +80,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(path)
     dumped = run(path)
     assert (dumped.code, dumped.stdout) == (1, "")
-    assert f"{path}@0: found a named pipe, expected a regular file\n" in dumped.stderr
+    assert f"{path}: found a named pipe, expected a regular file\n" in dumped.stderr
 
 
 def test_a_name_that_is_no_utf8_is_dumped(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def touch(root: Path, *names: str) -> None:
 
 
 def told(inventory: Inventory) -> list[tuple[str, ...]]:
-    return [tuple(problem) for problem in inventory.all_problems()]
+    return [tuple(problem[:3]) for problem in inventory.all_problems()]
 
 
 @pytest.mark.parametrize("pack", golden.names())
@@ -351,7 +351,7 @@ def test_two_live_directories_of_one_partition_are_told(tmp_path):
     root = golden.unpack("cleaner-4.3.1", tmp_path)
     shutil.copytree(root / "data-2" / "moved-0", root / "data-1" / "moved-0")
     (problem,) = scan([root]).all_problems()
-    assert problem == (
+    assert problem[:3] == (
         str(root / "data-2" / "moved-0"),
         Trouble.MALFORMED,
         f"the same partition as {root / 'data-1' / 'moved-0'}: no broker starts with both",
@@ -360,7 +360,7 @@ def test_two_live_directories_of_one_partition_are_told(tmp_path):
 
 def test_what_is_not_there_is_told():
     (problem,) = scan(["/nowhere/at/all"]).all_problems()
-    assert problem == ("/nowhere/at/all", Trouble.UNREADABLE, "No such file or directory")
+    assert problem[:3] == ("/nowhere/at/all", Trouble.UNREADABLE, "No such file or directory")
 
 
 def test_an_empty_directory_holds_nothing(tmp_path):
@@ -380,10 +380,11 @@ def test_links_in_circles_links_to_nothing_and_pipes_are_told_and_do_no_harm(tmp
     (partition,) = one(inventory).partitions
     assert [segment.base_offset for segment in partition.segments] == [0]
     messages = {Path(problem.path).name: problem.message for problem in inventory.all_problems()}
+    circle = f"{2:020d}.log"
     assert messages == {
         "back": "a directory inside a partition directory: Kafka creates none",
         f"{1:020d}.log": f"{1:020d}.log -> {tmp_path / 'gone'}: a link to nothing",
-        f"{2:020d}.log": "Too many levels of symbolic links",
+        circle: f"{circle} -> {tmp_path / 't-0' / circle}: a link in a circle",
         f"{3:020d}.log": "found a named pipe, expected a regular file",
     }
 
