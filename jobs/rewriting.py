@@ -153,7 +153,11 @@ class Rewriting:
             with (
                 terminated_as_interrupted(),
                 destination(
-                    found.log_dirs, arguments.paths, output=arguments.output, in_place=in_place
+                    found.log_dirs,
+                    arguments.paths,
+                    output=arguments.output,
+                    in_place=in_place,
+                    partitions=[task.path for task in found.tasks],
                 ) as place,
             ):
                 tasks = [place.place(task) for task in found.tasks]

@@ -21,7 +21,7 @@ ALLOWED = {
     ("kafka_format/access.py", "open_evidence"): "the door",
     ("kafka_log/directory.py", "list_directory"): "the one that lists directories",
     ("kafka_log/disk/files.py", "names"): "a directory of Files: links by the policy, names only",
-    ("kafka_log/disk/files.py", "__init__"): "opens to write; regular files only",
+    ("kafka_log/disk/files.py", "open_to_write"): "opens to write; follows no link",
     ("kafka_log/disk/files.py", "sync_directory"): "a directory, to have it on disk",
     ("kafka_log/disk/overlay_files.py", "save"): "makes a new file of the output",
     ("kafka_log/disk/scratch_files.py", "save"): "makes a new file of the output",
@@ -29,7 +29,6 @@ ALLOWED = {
     ("kafka_log/disk/output.py", "check_output"): "the output directory",
     ("kafka_log/disk/output.py", "sync_tree"): "the output directory",
     ("kafka_log/disk/output.py", "_sync"): "the output directory",
-    ("kafka_log/disk/output.py", "exclusive"): "takes the lock, to write in place",
     ("kafka_log/disk/output.py", "check_in_place"): "names of what is to be written in place",
     (
         "kafka_log/cleaner/parallel/cleaner.py",

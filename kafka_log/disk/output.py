@@ -18,10 +18,12 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.access import kind_of
 from kafka_format.checkpoint_file import (
     MAX_SIZE,
     OffsetCheckpoint,
@@ -30,8 +32,9 @@ from kafka_format.checkpoint_file import (
     encode_offset_checkpoint,
 )
 from kafka_format.errors import FormatError
+from kafka_log.disk.files import open_to_write
 from kafka_log.errors import LogError
-from kafka_log.names import FileKind
+from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,6 +51,13 @@ CHECKPOINTS = (
 )
 _COPIED = (FileKind.META_PROPERTIES, FileKind.BOOTSTRAP_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
 """Files of a log dir that a copy of it needs as they are."""
+_REPLACED = tuple(kind.value for kind in (*CHECKPOINTS, FileKind.CLEAN_SHUTDOWN))
+_WRITTEN = (
+    *_REPLACED,
+    *(f"{name}{FileState.TEMPORARY.value}" for name in _REPLACED),
+    FileKind.LOCK.value,
+)
+"""Names in a log dir under which something is written in place."""
 _SMALL = 1024 * 1024
 
 
@@ -157,7 +167,7 @@ def copy_log_dir_files(log_dir: Files, target: Files, *, is_cleanly_stopped: boo
         if kind is FileKind.CLEAN_SHUTDOWN and not is_cleanly_stopped:
             continue
         if log_dir.exists(kind.value):
-            target.write(kind.value, log_dir.read(kind.value, limit=_SMALL * 64))
+            target.replace(kind.value, log_dir.read(kind.value, limit=_SMALL * 64))
 
 
 # -------------------------------------------------------------------------------- checkpoints
@@ -219,7 +229,8 @@ def check_in_place(directory: str | os.PathLike[str]) -> None:
     """Refuse to write where a change would reach files outside this directory.
 
     A symbolic link may lead to another log dir. A file with more than one hard link may be part of
-    a backup (`cp -al`), which must not change with the original.
+    a backup (`cp -al`), which must not change with the original. Something else under a name of
+    Kafka's, such as a named pipe, could not be written in the end.
     """
     if Path(directory).is_symlink():
         raise OutputError(
@@ -228,17 +239,36 @@ def check_in_place(directory: str | os.PathLike[str]) -> None:
         )
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.is_symlink():
-                raise OutputError(
-                    f"{entry.path}: found a symbolic link, expected a file of this directory to"
-                    " write in place; --output copies what it leads to"
-                )
-            links = entry.stat(follow_symlinks=False).st_nlink
-            if entry.is_file(follow_symlinks=False) and links > 1:
-                raise OutputError(
-                    f"{entry.path}: found {links} hard links to this file, expected 1 to write in"
-                    " place: the others would change too; --output writes a copy"
-                )
+            is_kafkas = parse_file_name(entry.name).kind is not FileKind.UNKNOWN
+            _check_written(entry.path, entry.stat(follow_symlinks=False), is_kafkas=is_kafkas)
+
+
+def check_log_dir_in_place(log_dir: str | os.PathLike[str]) -> None:
+    """Refuse the same of the files of a log dir that are written after the partitions."""
+    for name in _WRITTEN:
+        path = Path(log_dir) / name
+        with contextlib.suppress(FileNotFoundError):
+            _check_written(str(path), path.lstat(), is_kafkas=True)
+
+
+def _check_written(path: str, status: os.stat_result, *, is_kafkas: bool) -> None:
+    """Refuse a link, a file with other names and, under a name of Kafka's, what is no file."""
+    if stat.S_ISLNK(status.st_mode):
+        raise OutputError(
+            f"{path}: found a symbolic link, expected a file of this directory to write in place;"
+            " --output writes a copy"
+        )
+    if not stat.S_ISREG(status.st_mode):
+        if is_kafkas:
+            raise OutputError(
+                f"{path}: found {kind_of(status)}, expected a regular file to write in place;"
+                " --output writes a copy"
+            )
+    elif status.st_nlink > 1:
+        raise OutputError(
+            f"{path}: found {status.st_nlink} hard links to this file, expected 1 to write in"
+            " place: the others would change too; --output writes a copy"
+        )
 
 
 @contextlib.contextmanager
@@ -248,12 +278,13 @@ def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
     Where no broker ever was (neither `.lock` nor meta.properties) there is nothing to hold.
     """
     path = Path(log_dir) / FileKind.LOCK.value
-    is_new = not path.exists()
+    is_new = not os.path.lexists(path)
     if is_new and not path.with_name(FileKind.META_PROPERTIES.value).exists():
         yield
         return
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = open_to_write(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if is_new else 0))
     try:
+        _check_written(str(path), os.fstat(fd), is_kafkas=True)
         _lock(fd, path)
         try:
             yield
