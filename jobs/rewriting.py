@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import options
 from jobs.places import Places
 from jobs.running import warn_running
-from jobs.table import cell
+from kafka_format.shown_text import say
 from pipelines.report.text import counted as counted  # noqa: PLC0414  # for verbs
 from pipelines.report.text import human_duration
 
@@ -251,7 +250,7 @@ def answers(
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
                 done.fail(row.task.path, f"{place}{row.message}", is_damage=row.is_damage)
                 if done.tell(f"{place}{row.message}"):
-                    sys.stderr.write(row.details)
+                    say(*row.details.split("\n")[:-1])
             else:
                 yield row
     except EngineError as error:
@@ -462,7 +461,7 @@ def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
 
 def tell(text: str) -> None:
     """A line to stderr. A name from a disk may hold anything: it cannot play with the terminal."""
-    sys.stderr.write(f"{cell(text)}\n")
+    say(text)
 
 
 @contextmanager

@@ -127,6 +127,46 @@ def test_every_exception_is_still_needed():
     assert sorted(ALLOWED.keys() - there) == []
 
 
+TO_STDERR = {
+    ("kafka_format/shown_text.py", "say"): "escapes",
+    ("jobs/dump.py", "show"): "a percentage",
+}
+"""Module and function that write to stderr, and why that needs no escape."""
+
+
+def test_one_function_writes_to_stderr_and_it_escapes():
+    found = set()
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for function in ast.walk(tree):
+                if isinstance(function, ast.FunctionDef) and any(map(_is_stderr, _own(function))):
+                    found.add((str(path.relative_to(ROOT)), function.name))
+    assert found == TO_STDERR.keys()
+
+
+def _own(function: ast.FunctionDef) -> list[ast.AST]:
+    """What is in a function, without the functions in it."""
+    found, left = [], [*function.body]
+    while left:
+        node = left.pop()
+        if not isinstance(node, ast.FunctionDef):
+            found.append(node)
+            left += ast.iter_child_nodes(node)
+    return found
+
+
+def _is_stderr(node: ast.AST) -> bool:
+    """`sys.stderr.write(…)`, `print(…, file=sys.stderr)`"""
+    if not isinstance(node, ast.Call):
+        return False
+    given = [each.value for each in node.keywords if each.arg == "file"]
+    wrote = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+    return any(ast.unparse(each) == "sys.stderr" for each in (*given, *wrote)) and not (
+        isinstance(node.func, ast.Attribute) and node.func.attr in ("isatty", "flush", "fileno")
+    )
+
+
 @pytest.mark.parametrize(
     "source",
     [

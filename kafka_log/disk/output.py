@@ -23,7 +23,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_format.access import kind_of
+from kafka_format.access import Access, access, kind_of
 from kafka_format.checkpoint_file import (
     MAX_SIZE,
     OffsetCheckpoint,
@@ -59,6 +59,8 @@ _WRITTEN = (
 )
 """Names in a log dir under which something is written in place."""
 _SMALL = 1024 * 1024
+_NAME_PART = 50
+"""Characters, of up to 4 bytes: a name has room for 255 bytes."""
 
 
 class OutputError(LogError):
@@ -100,7 +102,7 @@ def whole_directory(
     """
     check_output(output, evidence)
     target = Path(output).resolve()
-    with _attempt(f".{target.name}.attempt-", target.parent) as attempt:
+    with _attempt(target, target.parent, hidden=True) as attempt:
         yield attempt
         attempt.chmod(0o755)
         sync_tree(attempt)
@@ -117,7 +119,7 @@ def whole_partition(
     A cluster may run a task again, or twice at once: the attempts have the same bytes, the first to
     be whole stays, and no file of another ever lies beside it.
     """
-    with _attempt(f"{Path(target).name}.attempt-", scratch) as attempt:
+    with _attempt(Path(target), scratch) as attempt:
         yield attempt
         sync_tree(attempt)
         try:
@@ -128,12 +130,17 @@ def whole_partition(
 
 
 @contextlib.contextmanager
-def _attempt(prefix: str, parent: str | os.PathLike[str]) -> Iterator[Path]:
+def _attempt(
+    target: Path, parent: str | os.PathLike[str], *, hidden: bool = False
+) -> Iterator[Path]:
     """An empty directory within one that no other attempt has, here or on another machine."""
+    # Not the whole name: the target's own may be as long as the file system allows.
+    prefix = f"{'.' if hidden else ''}{target.name[:_NAME_PART]}.attempt-"
     try:
         own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:  # by the name that was given, not by one that was made up
-        raise OSError(error.errno, error.strerror, os.fspath(parent)) from error
+        blamed = target if error.errno == errno.ENAMETOOLONG else parent
+        raise OSError(error.errno, error.strerror, os.fspath(blamed)) from error
     try:
         attempt = own / "whole"
         attempt.mkdir()
@@ -237,6 +244,7 @@ def check_in_place(directory: str | os.PathLike[str]) -> None:
             f"{directory}: found a symbolic link, expected a directory of this log dir to write in"
             " place; --output copies what it leads to"
         )
+    _check_way(directory)
     with os.scandir(directory) as entries:
         for entry in entries:
             is_kafkas = parse_file_name(entry.name).kind is not FileKind.UNKNOWN
@@ -245,10 +253,21 @@ def check_in_place(directory: str | os.PathLike[str]) -> None:
 
 def check_log_dir_in_place(log_dir: str | os.PathLike[str]) -> None:
     """Refuse the same of the files of a log dir that are written after the partitions."""
+    _check_way(log_dir)
     for name in _WRITTEN:
         path = Path(log_dir) / name
         with contextlib.suppress(FileNotFoundError):
             _check_written(str(path), path.lstat(), is_kafkas=True)
+
+
+def _check_way(directory: str | os.PathLike[str]) -> None:
+    """Refuse a directory that a link below the given paths leads to, whatever may be read."""
+    if not Access(roots=access().roots).allows(os.fspath(directory)):
+        real = os.path.realpath(directory)
+        raise OutputError(
+            f"{directory}: found a link to {real}, expected a directory inside the given paths to"
+            " write in place; --output writes a copy"
+        )
 
 
 def _check_written(path: str, status: os.stat_result, *, is_kafkas: bool) -> None:
