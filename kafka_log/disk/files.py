@@ -23,7 +23,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
-from kafka_format.access import access, ensure_regular, forget, open_evidence
+from kafka_format.access import access, ensure_regular, forget, open_evidence, place_outside
 from kafka_format.errors import CorruptError
 from kafka_log.file_limits import largest_size
 from kafka_log.names import FileState, parse_file_name
@@ -220,11 +220,15 @@ def open_to_write(path: str | os.PathLike[str], flags: int) -> int:
     would wait for its reader.
     """
     try:
-        return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise OSError(errno.ELOOP, "a symbolic link, not written through", path) from error
         raise
+    if (place := place_outside(fd, os.fspath(path))) is not None:
+        os.close(fd)
+        raise OSError(errno.ELOOP, f"by a link this is {place}, not written to", path)
+    return fd
 
 
 def _ensure_one_link(path: str, status: os.stat_result) -> None:

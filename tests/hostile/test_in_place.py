@@ -57,11 +57,11 @@ def hard_link(path: Path, victim: Path) -> None:
     path.hardlink_to(victim)
 
 
-def named_pipe(path: Path, victim: Path) -> None:  # noqa: ARG001  # as the others
+def named_pipe(path: Path, victim: Path) -> None:  # as the others
     os.mkfifo(path)
 
 
-def directory(path: Path, victim: Path) -> None:  # noqa: ARG001  # as the others
+def directory(path: Path, victim: Path) -> None:  # as the others
     path.mkdir()
 
 
