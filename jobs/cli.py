@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from jobs.options import CLEAN, USAGE, guarded, nearest
-from kafka_format.shown_text import escaped
+from kafka_format.shown_text import say
 
 VERBS = {
     "list": "list partitions, files, sizes and offsets, and whether the broker stopped cleanly",
@@ -78,7 +78,7 @@ def _without_verb(arguments: Sequence[str]) -> int:
         print(version())
         return CLEAN
     word = arguments[0]
-    sys.stderr.write(f"kafka-forensics: unknown verb {escaped(word)}{_meant(word)}\n{_help()}\n")
+    say(f"kafka-forensics: unknown verb {word}{_meant(word)}", *_help().split("\n"))
     return USAGE
 
 

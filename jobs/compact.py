@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from jobs import compaction_explained, options, rewriting
 from jobs.table import human_size, json_line, table
+from kafka_format.shown_text import say
 
 if TYPE_CHECKING:
     import argparse
@@ -378,10 +378,10 @@ def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namesp
         )
     end = f"{options.by_rules(arguments)}{done.where}"
     if rounds:
-        sys.stderr.write(_summary(rounds, partitions, end))
+        say(*_summary(rounds, partitions, end))
     elif partitions:
         what = "is due" if any(row["cleanable_bytes"] for row in partitions) else "to clean"
-        sys.stderr.write(f"nothing {what} in {_counted(partitions)}{end}\n")
+        say(f"nothing {what} in {_counted(partitions)}{end}")
 
 
 def _hints(row: Row, first_dirty: int | None) -> list[str]:
@@ -416,7 +416,7 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
     return hints
 
 
-def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
+def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> list[str]:
     """Return Kafka's own statistics (LogCleaner.CleanerThread.recordStats), counted its way."""
     total: Row = {name: sum(row[name] for row in rounds) for name in _SUMMED}
     total["retention"] = [each for row in rounds for each in row["retention"]]
@@ -450,7 +450,7 @@ def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> str:
             f"delayed         {len(delays)} of {rewriting.counted(due, 'partition')} due,"
             f" by up to {max(delays) / 1000:,.1f} s (max.compaction.lag.ms)"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 _SUMMED = (

@@ -7,7 +7,6 @@ import base64
 import binascii
 import contextlib
 import io
-import sys
 import tempfile
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs import options, rewriting
 from jobs.table import human_size, json_line, table
+from kafka_format.shown_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -204,7 +204,7 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
     if not arguments.quiet:
         explained = [row for row in rows if row["note"] is None]
         counted = rewriting.counted(len(explained), "partition")
-        sys.stderr.write(f"{counts.total()} rows for {counted} written to {arguments.explain}\n")
+        say(f"{counts.total()} rows for {counted} written to {arguments.explain}")
         if not explained:
             _no_topic()
 

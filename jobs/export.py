@@ -12,7 +12,7 @@ from jobs import options
 from jobs.running import log_dirs_around, warn_running
 from jobs.table import table
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
-from kafka_format.shown_text import escaped
+from kafka_format.shown_text import say
 from pipelines.report.text import counted
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _tell(exported: Exported, *, quiet: bool) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"{escaped(text)}\n")
+    say(text)
 
 
 def _exit_code(exported: Exported) -> int:

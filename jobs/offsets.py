@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from jobs import options, rewriting
 from jobs.table import json_line, table
+from kafka_format.shown_text import say
 from pipelines.report.text import counted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _work(arguments: argparse.Namespace) -> int:
     done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)
     _show(done, found, arguments)
     if done.rows and not arguments.quiet:
-        sys.stderr.write(_summary(done.rows))
+        say(_summary(done.rows))
     is_damaged = any(row["damage"] for row in done.rows)
     return done.exit_code or (options.FINDINGS if is_damaged else options.CLEAN)
 
@@ -117,7 +117,7 @@ def _summary(rows: Sequence[Row]) -> str:
     )
     return (
         f"{counted(len(rows), 'partition')}; {blocked} blocked by a transaction,"
-        f" {behind} with a high watermark below the log end\n"
+        f" {behind} with a high watermark below the log end"
     )
 
 

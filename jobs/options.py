@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NoReturn
 
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
-from kafka_format.shown_text import escaped
+from kafka_format.shown_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,7 +128,7 @@ def _run(
             require_paths(arguments.paths)
             return _work_on_evidence(arguments, work)
         except UsageError as error:
-            sys.stderr.write(f"{parser.prog}: {escaped(str(error))}\n{parser.format_usage()}")
+            say(f"{parser.prog}: {error}", *parser.format_usage().split("\n")[:-1])
             return USAGE
 
     return guarded(parser.prog, work_on_options)
@@ -150,11 +150,11 @@ def _work_on_evidence(
         if getattr(arguments, "in_place", False):
             return code  # the changes are our own
         for error in watch.changes():
-            sys.stderr.write(f"{escaped(f'{error.filename}: {error.strerror}')}\n")
+            say(f"{error.filename}: {error.strerror}")
             code = COULD_NOT_RUN
     if not getattr(arguments, "quiet", False):
         for path in sorted(watch.grown):
-            sys.stderr.write(f"{escaped(path)}: note: the file grew while it was read\n")
+            say(f"{path}: note: the file grew while it was read")
     return code
 
 
@@ -163,19 +163,19 @@ def guarded(name: str, work: Callable[[], int]) -> int:
     if sys.stderr is None:  # closed by the parent process
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
     if sys.stdout is None:
-        sys.stderr.write(f"{name}: stdout is closed\n")
+        say(f"{name}: stdout is closed")
         return COULD_NOT_RUN
     try:
         code = work()
         sys.stdout.flush()
     except CannotRunError as error:
-        sys.stderr.write(f"{name}: {escaped(str(error))}\n")
+        say(f"{name}: {error}")
         return COULD_NOT_RUN
     except BrokenPipeError:  # the reader, such as `head`, has closed the pipe
         discard_stdout()
         return CLEAN
     except OSError as error:
-        sys.stderr.write(f"{name}: {escaped(_blamed(error))}\n")
+        say(f"{name}: {_blamed(error)}")
         discard_stdout()
         return COULD_NOT_RUN
     except KeyboardInterrupt:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jobs import options, rewriting
 from jobs.table import human_size, json_line, table
+from kafka_format.shown_text import say
 
 if TYPE_CHECKING:
     import argparse
@@ -99,7 +99,7 @@ def _work(arguments: argparse.Namespace) -> int:
         done.rows += missing
         _show(done, _Shown.of(found, arguments), arguments)
     if done.rows and done.error is None and not arguments.quiet:
-        sys.stderr.write(_summary(done))
+        say(_summary(done))
     return done.exit_code or (options.FINDINGS if any(map(_is_bad, done.rows)) else options.CLEAN)
 
 
@@ -313,7 +313,7 @@ def _summary(done: Done) -> str:
     if done.failures:
         parts.append(f"{rewriting.counted(done.failures, 'path')} could not be read")
     parts.append(f"a broker would read {human_size(read)} of logs in about {seconds:.1f} s")
-    return "; ".join(parts) + f"{done.where}\n"
+    return "; ".join(parts) + done.where
 
 
 def _losses(partitions: Sequence[Row], *, was_written: bool) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobs import options, rewriting
 from jobs.table import human_duration, human_size, json_line, table
+from kafka_format.shown_text import say
 from pipelines.report.text import counted
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _work(arguments: argparse.Namespace) -> int:
     done = retain.run(arguments, found)
     _show([*done.checkpoints, *done.rows], found, arguments)
     if done.rows and not arguments.quiet:
-        sys.stderr.write(_summary(done))
+        say(_summary(done))
     return done.exit_code
 
 
@@ -155,7 +155,7 @@ def _summary(done: rewriting.Done) -> str:
     return (
         f"{counted(segments, 'segment')} ({human_size(size)}) {verb},"
         f" {kept} ({human_size(kept_size)}) kept,"
-        f" in {counted(len(partitions), 'partition')}{done.where}\n"
+        f" in {counted(len(partitions), 'partition')}{done.where}"
     )
 
 

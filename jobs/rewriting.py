@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 import signal
-import sys
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jobs import options
 from jobs.places import Places
 from jobs.running import warn_running
-from jobs.table import cell
+from kafka_format.shown_text import say
 from kafka_log.directory import FOLLOWED
 from pipelines.report.text import counted as counted  # noqa: PLC0414  # for verbs
 from pipelines.report.text import human_duration
@@ -155,7 +154,11 @@ class Rewriting:
             with (
                 terminated_as_interrupted(),
                 destination(
-                    found.log_dirs, arguments.paths, output=arguments.output, in_place=in_place
+                    found.log_dirs,
+                    arguments.paths,
+                    output=arguments.output,
+                    in_place=in_place,
+                    partitions=[task.path for task in found.tasks],
                 ) as place,
             ):
                 tasks = [place.place(task) for task in found.tasks]
@@ -250,7 +253,7 @@ def answers(
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
                 done.fail(row.task.path, f"{place}{row.message}", is_damage=row.is_damage)
                 if done.tell(f"{place}{row.message}"):
-                    sys.stderr.write(row.details)
+                    say(*row.details.split("\n")[:-1])
             else:
                 yield row
     except EngineError as error:
@@ -453,7 +456,7 @@ def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
 
 def tell(text: str) -> None:
     """Write a line to stderr, escaped: a name on disk may contain control characters."""
-    sys.stderr.write(f"{cell(text)}\n")
+    say(text)
 
 
 @contextmanager

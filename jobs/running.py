@@ -7,7 +7,6 @@ warn_running(log_dirs_around(paths))                      without one (dump, exp
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +19,14 @@ _DEEPEST = 8
 
 def warn_running(log_dirs: Iterable[str]) -> None:
     """Write one line to stderr for each directory whose lock a broker holds."""
-    from kafka_format.shown_text import escaped
+    from kafka_format.shown_text import say
     from kafka_log.disk.live_lock import is_held
 
     for log_dir in dict.fromkeys(log_dirs):
         if is_held(log_dir):
-            sys.stderr.write(
-                f"{escaped(log_dir)}: a broker is running on this directory;"
-                " its files may change while they are read\n"
+            say(
+                f"{log_dir}: a broker is running on this directory;"
+                " its files may change while they are read"
             )
 
 

@@ -5,9 +5,10 @@
 
 A file is opened for reading only and without waiting for anybody; it must be a regular file, not
 larger than `limit`, and must lie inside the paths that the user gave (`Access.roots`) unless links
-are to be followed. Its identity (device, inode, size, time of change) is remembered. When the file
-or the watch is closed, it is compared: a file that shrank, was replaced or vanished is a
-ChangedError, one that grew is listed in `Watch.grown`.
+are to be followed. Its identity (device, inode, size, times of modification and of change) is
+remembered. When the file or the watch is closed, it is compared: a file that shrank, was replaced,
+written to or vanished is a ChangedError. A file that a broker appends to may grow, if what was
+there is still there: it is listed in `Watch.grown`.
 
 What may be read, and how much of it at once, is one value for a process, `Access`. Who starts
 other processes hands it on (`using`).
@@ -19,6 +20,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import stat
 from dataclasses import dataclass
 from functools import lru_cache
@@ -97,8 +99,47 @@ def _stays_inside(path: str, roots: tuple[str, ...]) -> bool:
     return _is_inside(os.path.realpath(path), tuple(map(os.path.realpath, roots)))
 
 
-def _is_inside(path: str, roots: tuple[str, ...]) -> bool:
+def _is_inside(path: str, roots: Iterable[str]) -> bool:
     return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+@lru_cache(maxsize=1024)
+def _roots_above(directory: str, roots: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the roots that a directory lies in by its name."""
+    return tuple(root for root in roots if _is_inside(directory, (root,)))
+
+
+@lru_cache(maxsize=1024)
+def _real_root(root: str) -> str:
+    """Resolve a root once: a link that takes its place later leads elsewhere."""
+    return os.path.realpath(root)
+
+
+def place_outside(fd: int, path: str) -> str | None:
+    """Return where an open file lies, if its path is inside the roots and the file is not.
+
+    `Access.allows` looks before a file is opened. A directory may become a link after that.
+    """
+    roots = _access.roots
+    absolute = os.path.abspath(path)  # noqa: PTH100  # resolves no link
+    near = _roots_above(os.path.dirname(absolute), roots)  # noqa: PTH120
+    if not near or absolute in roots:
+        return None
+    place = os.path.realpath(path)
+    for place in _places_of(fd, path):
+        if _is_inside(place, map(_real_root, near)) or _is_inside(place, map(_real_root, roots)):
+            return None
+    return place
+
+
+def _places_of(fd: int, path: str) -> Iterator[str]:
+    """Yield where an open file lies: by the system, and by its path if that is the same file."""
+    with contextlib.suppress(OSError):
+        yield os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115  # Linux
+    real = os.path.realpath(path)
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.stat(real), os.fstat(fd)):  # noqa: PTH116
+            yield real
 
 
 _access = Access()
@@ -115,6 +156,7 @@ def using(wanted: Access) -> Iterator[None]:
     """Read by these rules until the end of the block."""
     global _access  # noqa: PLW0603  # one value for a process, whatever its threads do
     before, _access = _access, wanted
+    _real_root.cache_clear()
     try:
         yield
     finally:
@@ -136,14 +178,96 @@ class Identity(NamedTuple):
     inode: int
     size: int
     modified_ns: int
+    changed_ns: int
+    """The inode's time of change. Unlike the one before, nobody can set it."""
 
     @classmethod
     def of(cls, status: os.stat_result) -> Identity:
-        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        return cls(
+            status.st_dev,
+            status.st_ino,
+            status.st_size,
+            status.st_mtime_ns,
+            status.st_ctime_ns,
+        )
 
 
-def _difference(before: Identity, path: str) -> str | None:
+class _Sample(NamedTuple):
+    """Some bytes of a file as they were."""
+
+    position: int
+    size: int
+    checksum: int
+    """Python's own hash of bytes: fast, and keyed, so that nobody can aim at it."""
+
+    @classmethod
+    def of(cls, fd: int, position: int, size: int) -> _Sample:
+        data = os.pread(fd, size, position)
+        return cls(position, len(data), hash(data))
+
+
+class _Seen(NamedTuple):
+    """A file as it was when it was opened."""
+
+    path: str
+    identity: Identity
+    samples: tuple[_Sample, ...] = ()
+
+    @classmethod
+    def of(cls, path: str, fd: int, identity: Identity) -> _Seen:
+        """Take samples of the beginning and the end of a file that a broker may append to."""
+        samples: tuple[_Sample, ...] = ()
+        if _APPENDED.fullmatch(os.path.basename(path)):  # noqa: PTH119
+            starts = dict.fromkeys((0, max(0, identity.size - _SAMPLE_SIZE)))
+            with contextlib.suppress(OSError):  # whoever reads there says so
+                samples = tuple(
+                    _Sample.of(fd, start, min(_SAMPLE_SIZE, identity.size)) for start in starts
+                )
+        return cls(path, identity, samples)
+
+    def is_still_there(self) -> bool:
+        """Whether the samples are what they were."""
+        try:
+            fd = _open_to_read(self.path)
+        except OSError:
+            return False
+        try:
+            return all(_Sample.of(fd, each.position, each.size) == each for each in self.samples)
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+
+
+_SAMPLE_SIZE = 64 * 1024
+_APPENDED = re.compile(
+    r"(?P<base>\d{20})\.(log|index|timeindex|txnindex)(?P<cleaned>\.cleaned)?|.+\.checkpoint\.part"
+)
+"""Names of files that brokers append to: segments, what a cleaner writes, a new snapshot."""
+
+
+def is_appended_to(path: str) -> bool:
+    """Whether a broker may make this file longer: its last segment, or what it writes new."""
+    directory, name = os.path.split(path)
+    found = _APPENDED.fullmatch(name)
+    if found is None or not found["base"] or found["cleaned"]:
+        return found is not None
+    last = f"{found['base']}.log"
+    try:
+        with os.scandir(directory or os.curdir) as entries:
+            return not any(
+                entry.name > last
+                and entry.name.endswith(".log")
+                and _APPENDED.fullmatch(entry.name)
+                for entry in entries
+            )
+    except OSError:
+        return False
+
+
+def _difference(seen: _Seen) -> str | None:
     """How a file differs from what it was; None if it does not."""
+    path, before, _ = seen
     try:
         now = Identity.of(os.stat(path))  # noqa: PTH116
     except FileNotFoundError:
@@ -156,24 +280,34 @@ def _difference(before: Identity, path: str) -> str | None:
         return "it was replaced"
     if now.size < before.size:
         return f"it shrank from {before.size} to {now.size} bytes"
-    return _GREW if now.size > before.size else "it was written to"
+    if now.size > before.size:
+        if not is_appended_to(path):
+            return f"it grew from {before.size} to {now.size} bytes"
+        return _GREW if seen.is_still_there() else "it was written to"
+    return "it was written to" if now.modified_ns != before.modified_ns else TOUCHED
 
 
 _GREW = "it grew"
+TOUCHED = "it was written to and dated back, or its mode, owner or links changed"
+"""How a file differs of which only the inode's time of change does: nothing says which it was."""
 
 
 class Watch:
     """The files that were opened since it began, as they were then."""
 
     def __init__(self) -> None:
-        self._before: dict[str, tuple[str, Identity]] = {}
+        self._before: dict[str, _Seen] = {}
         self._forgotten: set[str] = set()
         self.grown: set[str] = set()
         """Paths of files that were longer at the end; complete after `changes`."""
 
-    def add(self, path: str, identity: Identity) -> None:
-        if (key := _key(path)) not in self._forgotten:
-            self._before.setdefault(key, (path, identity))
+    def wants(self, path: str) -> bool:
+        """Whether the file is new to it."""
+        key = _key(path)
+        return key not in self._before and key not in self._forgotten
+
+    def add(self, seen: _Seen) -> None:
+        self._before[_key(seen.path)] = seen
 
     def forget(self, path: str) -> None:
         """For good: we change it ourselves, also while others read it, or an error says it all."""
@@ -183,13 +317,13 @@ class Watch:
     def changes(self) -> list[ChangedError]:
         """One error for each file that is not what it was."""
         found = []
-        for path, before in list(self._before.values()):
-            how = _difference(before, path)
+        for seen in list(self._before.values()):
+            how = _difference(seen)
             if how == _GREW:
-                self.grown.add(path)
+                self.grown.add(seen.path)
             elif how is not None:
-                found.append(ChangedError(path, how))
-                forget(path)
+                found.append(ChangedError(seen.path, how))
+                forget(seen.path)
         return found
 
     def ensure_unchanged(self) -> None:
@@ -329,7 +463,7 @@ class EvidenceFile(io.RawIOBase):
 
     def ensure_unchanged(self) -> None:
         """Raise ChangedError if the file is not what it was when it was opened."""
-        how = _difference(self._identity, self.path)
+        how = _difference(_Seen(self.path, self._identity))
         if how not in (None, _GREW):
             forget(self.path)
             raise ChangedError(self.path, str(how))
@@ -360,8 +494,9 @@ def open_evidence(path: str | os.PathLike[str], *, limit: int = JAVA_MAX) -> Evi
     # cannot be opened at all. What takes its place meanwhile is seen by the second look, and must
     # not keep us waiting (a named pipe) or become our terminal.
     ensure_regular(text, os.stat(text), limit=limit)  # noqa: PTH116
-    fd = os.open(text, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    fd = _open_to_read(text)
     try:
+        _ensure_inside(fd, text)
         status = os.fstat(fd)
         ensure_regular(text, status, limit=limit)
     except BaseException as error:
@@ -370,9 +505,20 @@ def open_evidence(path: str | os.PathLike[str], *, limit: int = JAVA_MAX) -> Evi
             error.filename = text  # a descriptor has no name
         raise
     identity = Identity.of(status)
-    for watch in _watches:
-        watch.add(text, identity)
+    if watches := [watch for watch in _watches if watch.wants(text)]:
+        seen = _Seen.of(text, fd, identity)
+        for watch in watches:
+            watch.add(seen)
     return EvidenceFile(text, fd, identity)
+
+
+def _ensure_inside(fd: int, path: str) -> None:
+    if not _access.follow_links and (place := place_outside(fd, path)) is not None:
+        raise LinkError(path, place)
+
+
+def _open_to_read(path: str) -> int:
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 def ensure_regular(path: str, status: os.stat_result, *, limit: int = JAVA_MAX) -> None:

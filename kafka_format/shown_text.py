@@ -2,6 +2,7 @@ r"""Text from the evidence as people may see it: nothing in it can act on a term
 
     escaped(text)     on one line, with every control as `\x1b`, `\u202e`
     is_clean(text)    whether that would change nothing
+    say(*lines)       to stderr, escaped: the only function that writes there
     name_text(name)   a file name that is not UTF-8, with U+FFFD for each byte that does not fit
     name_base64(name) its bytes, where `name_text` does not show them all; else None
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 _UNDECODED = range(0xDC80, 0xDD00)
@@ -23,6 +25,11 @@ _UNDECODED = range(0xDC80, 0xDD00)
 def escaped(text: str) -> str:
     """On one line, and without anything that a terminal would obey."""
     return _UNSAFE.sub(_escape, text)
+
+
+def say(*lines: str) -> None:
+    """Write lines to stderr, each escaped: a path in one cannot act on a terminal."""
+    sys.stderr.write("".join(f"{escaped(line)}\n" for line in lines))
 
 
 def is_clean(text: str) -> bool:

@@ -1,8 +1,8 @@
 """What went in and what came out: the SHA-256, size and time of every file that was read.
 
 Sums are taken before the tables are read. The files are listed again afterwards: those that shrank,
-vanished, were replaced or written to are named, because their sums prove nothing. A file that grew,
-or came, is only noted.
+vanished, were replaced or written to are named, because their sums prove nothing. A last segment
+that grew, or a file that came, is only noted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kafka_format.access import Identity
+from kafka_format.access import TOUCHED, Identity, is_appended_to
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import name_base64, name_text
 from pipelines.engine import Failure, run
@@ -143,9 +143,14 @@ def _difference(first: InputFile, second: InputFile) -> str | None:
     if second.size_in_bytes < first.size_in_bytes:
         return f"it shrank from {first.size_in_bytes} to {second.size_in_bytes} bytes"
     if second.size_in_bytes > first.size_in_bytes:
-        return _GREW
-    times = (first.modified_ms, first.identity), (second.modified_ms, second.identity)
-    return None if times[0] == times[1] else "it was written to"
+        if first.identity is None or is_appended_to(local_path(first.path)):
+            return _GREW
+        return f"it grew from {first.size_in_bytes} to {second.size_in_bytes} bytes"
+    if (first.modified_ms, first.identity) == (second.modified_ms, second.identity):
+        return None
+    if first.identity and second.identity and first.identity[:-1] == second.identity[:-1]:
+        return TOUCHED
+    return "it was written to"
 
 
 def release() -> str:

@@ -18,6 +18,8 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import (
     OutputError,
     check_checkpoints,
+    check_in_place,
+    check_log_dir_in_place,
     copy_log_dir_files,
     exclusive,
     whole_directory,
@@ -199,9 +201,22 @@ class Destination:
 
 @contextlib.contextmanager
 def destination(
-    log_dirs: Sequence[LogDir], paths: Iterable[str], *, output: str | None, in_place: bool
+    log_dirs: Sequence[LogDir],
+    paths: Iterable[str],
+    *,
+    output: str | None,
+    in_place: bool,
+    partitions: Iterable[str] = (),
 ) -> Iterator[Destination]:
-    """Whole or not at all, or under the log dirs' locks. OutputError where neither may be."""
+    """Whole or not at all, or under the log dirs' locks. OutputError where neither may be.
+
+    `partitions` are the directories to be written in place: all are checked before one changes.
+    """
+    if in_place:
+        for each in log_dirs:
+            check_log_dir_in_place(each.path)
+        for path in partitions:
+            check_in_place(path)
     if output is not None or in_place:
         for each in log_dirs:
             check_checkpoints(DiskFiles(each.path))

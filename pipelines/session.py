@@ -31,7 +31,7 @@ from kafka_format.search_path import (
     current_directory_entries,
     safe_environment,
 )
-from kafka_format.shown_text import escaped
+from kafka_format.shown_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -263,7 +263,7 @@ _warned = set[str]()
 def _warn_once(text: str) -> None:
     if text not in _warned:
         _warned.add(text)
-        sys.stderr.write(f"kafka-forensics: {escaped(text)}\n")
+        say(f"kafka-forensics: {text}")
 
 
 def _warn_of_current_directory() -> None:

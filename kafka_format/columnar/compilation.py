@@ -15,7 +15,7 @@ from functools import cache
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_format.shown_text import escaped
+from kafka_format.shown_text import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -154,7 +154,7 @@ def warn_if_slow(input_bytes: int) -> None:
 
 @cache
 def _warn_once(reason: str) -> None:
-    sys.stderr.write(
-        f"kafka-forensics: {escaped(reason)}: logs are read about 10 times slower "
-        "(600 MB in 55 s instead of 5 s)\n"
+    say(
+        f"kafka-forensics: {reason}: logs are read about 10 times slower "
+        "(600 MB in 55 s instead of 5 s)"
     )

@@ -16,16 +16,24 @@ import ctypes
 import errno
 import io
 import os
+import stat
 import sys
 from abc import ABC, abstractmethod
 from functools import cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
-from kafka_format.access import access, ensure_regular, ensure_size, forget, open_evidence
+from kafka_format.access import (
+    access,
+    ensure_regular,
+    ensure_size,
+    forget,
+    open_evidence,
+    place_outside,
+)
 from kafka_format.errors import CorruptError
 from kafka_log.file_limits import largest_size
-from kafka_log.names import parse_file_name
+from kafka_log.names import FileState, parse_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -211,16 +219,40 @@ def _naming(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
     return named
 
 
+def open_to_write(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file to write, never through a symbolic link: its target may be anybody's file.
+
+    `--follow-links` is about reading and changes nothing here. O_NONBLOCK, because a named pipe
+    would wait for its reader.
+    """
+    try:
+        fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "a symbolic link, not written through", path) from error
+        raise
+    if (place := place_outside(fd, os.fspath(path))) is not None:
+        os.close(fd)
+        raise OSError(errno.ELOOP, f"by a link this is {place}, not written to", path)
+    return fd
+
+
+def _ensure_one_link(path: str, status: os.stat_result) -> None:
+    """Refuse a file that has another name: whoever has it there would see it change."""
+    if status.st_nlink > 1:
+        raise OSError(errno.EMLINK, f"not written to: it has {status.st_nlink} hard links", path)
+
+
 class _DiskFile(File):
     _is_closed = True  # until it is open
 
     def __init__(self, path: str, flags: int) -> None:
         self.path = path
-        # A pipe of such a name would let us wait for its writer, for ever.
-        self._fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
+        self._fd = open_to_write(path, flags)
         try:
             status = self._status()
             ensure_regular(path, status, limit=sys.maxsize)  # FileRecords refuses, as Kafka does
+            _ensure_one_link(path, status)
         except (CorruptError, OSError):
             os.close(self._fd)
             raise
@@ -335,6 +367,13 @@ def _is_regular(entry: os.DirEntry[str]) -> bool:
     return entry.is_file() and (not entry.is_symlink() or access().allows(entry.path))
 
 
+def _delete_stale(path: str) -> None:
+    """Delete what a killed process left of a temporary file; nothing but a regular file."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISREG(os.lstat(path).st_mode):
+            Path(path).unlink()
+
+
 class DiskFiles(Files):
     """A real directory, written to."""
 
@@ -358,14 +397,20 @@ class DiskFiles(Files):
         return Path(self.path(name)).stat().st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, name: str, modified_ms: int) -> None:
-        os.utime(self.path(name), ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+        path, time_ns = self.path(name), modified_ms * 1_000_000
+        forget(path)
+        os.utime(path, ns=(time_ns, time_ns), follow_symlinks=False)
 
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
         path = self.path(name)
         if not write and not create:
             return _EvidenceFile(path, limit=largest_size(parse_file_name(name).kind))
         forget(path)
-        return _DiskFile(path, os.O_RDWR | (os.O_CREAT if create else 0))
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        if create and name.endswith(FileState.TEMPORARY.value):
+            _delete_stale(path)
+            flags |= os.O_EXCL  # always a new file: what lies there may have other names
+        return _DiskFile(path, flags)
 
     def rename(self, old: str, new: str) -> None:
         forget(self.path(old))

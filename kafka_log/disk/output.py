@@ -18,10 +18,12 @@ import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.access import Access, access, kind_of
 from kafka_format.checkpoint_file import (
     OffsetCheckpoint,
     OffsetCheckpointEntry,
@@ -29,9 +31,10 @@ from kafka_format.checkpoint_file import (
     encode_offset_checkpoint,
 )
 from kafka_format.errors import FormatError
+from kafka_log.disk.files import open_to_write
 from kafka_log.errors import LogError
 from kafka_log.file_limits import largest_size
-from kafka_log.names import FileKind
+from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,6 +51,15 @@ CHECKPOINTS = (
 )
 _COPIED = (FileKind.META_PROPERTIES, FileKind.BOOTSTRAP_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
 """Files of a log dir that a copy of it needs as they are."""
+_REPLACED = tuple(kind.value for kind in (*CHECKPOINTS, FileKind.CLEAN_SHUTDOWN))
+_WRITTEN = (
+    *_REPLACED,
+    *(f"{name}{FileState.TEMPORARY.value}" for name in _REPLACED),
+    FileKind.LOCK.value,
+)
+"""Names in a log dir under which something is written in place."""
+_NAME_PART = 50
+"""Characters, of up to 4 bytes: a name has room for 255 bytes."""
 
 
 class OutputError(LogError):
@@ -88,7 +100,7 @@ def whole_directory(
     """
     check_output(output, evidence)
     target = Path(output).resolve()
-    with _attempt(f".{target.name}.attempt-", target.parent) as attempt:
+    with _attempt(target, target.parent, hidden=True) as attempt:
         yield attempt
         attempt.chmod(0o755)
         sync_tree(attempt)
@@ -105,7 +117,7 @@ def whole_partition(
     A cluster may run a task again, or twice at once: the attempts have the same bytes, the first to
     be whole stays, and no file of another ever lies beside it.
     """
-    with _attempt(f"{Path(target).name}.attempt-", scratch) as attempt:
+    with _attempt(Path(target), scratch) as attempt:
         yield attempt
         sync_tree(attempt)
         try:
@@ -116,12 +128,17 @@ def whole_partition(
 
 
 @contextlib.contextmanager
-def _attempt(prefix: str, parent: str | os.PathLike[str]) -> Iterator[Path]:
+def _attempt(
+    target: Path, parent: str | os.PathLike[str], *, hidden: bool = False
+) -> Iterator[Path]:
     """An empty directory within one that no other attempt has, here or on another machine."""
+    # Not the whole name: the target's own may be as long as the file system allows.
+    prefix = f"{'.' if hidden else ''}{target.name[:_NAME_PART]}.attempt-"
     try:
         own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     except OSError as error:  # by the name that was given, not by one that was made up
-        raise OSError(error.errno, error.strerror, os.fspath(parent)) from error
+        blamed = target if error.errno == errno.ENAMETOOLONG else parent
+        raise OSError(error.errno, error.strerror, os.fspath(blamed)) from error
     try:
         attempt = own / "whole"
         attempt.mkdir()
@@ -155,7 +172,7 @@ def copy_log_dir_files(log_dir: Files, target: Files, *, is_cleanly_stopped: boo
         if kind is FileKind.CLEAN_SHUTDOWN and not is_cleanly_stopped:
             continue
         if log_dir.exists(kind.value):
-            target.write(kind.value, log_dir.read(kind.value, limit=largest_size(kind)))
+            target.replace(kind.value, log_dir.read(kind.value, limit=largest_size(kind)))
 
 
 # -------------------------------------------------------------------------------- checkpoints
@@ -217,26 +234,58 @@ def check_in_place(directory: str | os.PathLike[str]) -> None:
     """Refuse to write where a change would reach files outside this directory.
 
     A symbolic link may lead to another log dir. A file with more than one hard link may be part of
-    a backup (`cp -al`), which must not change with the original.
+    a backup (`cp -al`), which must not change with the original. Something else under a name of
+    Kafka's, such as a named pipe, could not be written in the end.
     """
     if Path(directory).is_symlink():
         raise OutputError(
             f"{directory}: found a symbolic link, expected a directory of this log dir to write in"
             " place; --output copies what it leads to"
         )
+    _check_way(directory)
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.is_symlink():
-                raise OutputError(
-                    f"{entry.path}: found a symbolic link, expected a file of this directory to"
-                    " write in place; --output copies what it leads to"
-                )
-            links = entry.stat(follow_symlinks=False).st_nlink
-            if entry.is_file(follow_symlinks=False) and links > 1:
-                raise OutputError(
-                    f"{entry.path}: found {links} hard links to this file, expected 1 to write in"
-                    " place: the others would change too; --output writes a copy"
-                )
+            is_kafkas = parse_file_name(entry.name).kind is not FileKind.UNKNOWN
+            _check_written(entry.path, entry.stat(follow_symlinks=False), is_kafkas=is_kafkas)
+
+
+def check_log_dir_in_place(log_dir: str | os.PathLike[str]) -> None:
+    """Refuse the same of the files of a log dir that are written after the partitions."""
+    _check_way(log_dir)
+    for name in _WRITTEN:
+        path = Path(log_dir) / name
+        with contextlib.suppress(FileNotFoundError):
+            _check_written(str(path), path.lstat(), is_kafkas=True)
+
+
+def _check_way(directory: str | os.PathLike[str]) -> None:
+    """Refuse a directory that a link below the given paths leads to, whatever may be read."""
+    if not Access(roots=access().roots).allows(os.fspath(directory)):
+        real = os.path.realpath(directory)
+        raise OutputError(
+            f"{directory}: found a link to {real}, expected a directory inside the given paths to"
+            " write in place; --output writes a copy"
+        )
+
+
+def _check_written(path: str, status: os.stat_result, *, is_kafkas: bool) -> None:
+    """Refuse a link, a file with other names and, under a name of Kafka's, what is no file."""
+    if stat.S_ISLNK(status.st_mode):
+        raise OutputError(
+            f"{path}: found a symbolic link, expected a file of this directory to write in place;"
+            " --output writes a copy"
+        )
+    if not stat.S_ISREG(status.st_mode):
+        if is_kafkas:
+            raise OutputError(
+                f"{path}: found {kind_of(status)}, expected a regular file to write in place;"
+                " --output writes a copy"
+            )
+    elif status.st_nlink > 1:
+        raise OutputError(
+            f"{path}: found {status.st_nlink} hard links to this file, expected 1 to write in"
+            " place: the others would change too; --output writes a copy"
+        )
 
 
 @contextlib.contextmanager
@@ -246,12 +295,13 @@ def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
     Where no broker ever was (neither `.lock` nor meta.properties) there is nothing to hold.
     """
     path = Path(log_dir) / FileKind.LOCK.value
-    is_new = not path.exists()
+    is_new = not os.path.lexists(path)
     if is_new and not path.with_name(FileKind.META_PROPERTIES.value).exists():
         yield
         return
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = open_to_write(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if is_new else 0))
     try:
+        _check_written(str(path), os.fstat(fd), is_kafkas=True)
         _lock(fd, path)
         try:
             yield

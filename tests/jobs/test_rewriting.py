@@ -269,3 +269,24 @@ def test_in_place_does_not_write_through_a_link(capsys, data, tmp_path, verb):
     code, _, err = run_verb(main, capsys, partition, *settings, "--in-place")
     assert (code, (tree(partition), elsewhere.read_bytes())) == (COULD_NOT_RUN, before)
     assert f"{log}: {log.name} -> {elsewhere}: a link out of the given paths" in err
+
+
+@pytest.mark.parametrize("name", ["o\x1b[2J\nFORGED", "x" * 250, "\N{SNOWMAN}" * 85])
+@pytest.mark.parametrize("verb", [*REWRITING, "explain"])
+def test_any_name_of_an_output_is_taken_and_shown_on_one_line(capsys, data, tmp_path, verb, name):
+    """A control character went to the terminal; a long name was `too long`, of its parent."""
+    main, *settings = REWRITING.get(verb, REWRITING["compact"])
+    option = "--explain" if verb == "explain" else "--output"
+    words = (data / "tiny.segments-0", *settings, option, tmp_path / name)
+    code, _, err = run_verb(main, capsys, *words)
+    assert code == CLEAN, err
+    assert (tmp_path / name).is_dir()
+    assert "\x1b" not in err
+    assert not any(line.startswith("FORGED") for line in err.splitlines())
+
+
+def test_a_name_that_no_file_system_takes_is_blamed_itself(capsys, data, tmp_path):
+    main, *settings = REWRITING["retain"]
+    code, _, err = run_verb(main, capsys, data, *settings, "--output", tmp_path / ("x" * 256))
+    assert code == COULD_NOT_RUN
+    assert f"{tmp_path / ('x' * 256)}: File name too long" in err

@@ -132,14 +132,88 @@ def test_a_watch_sees_what_changed_after_it_was_closed(file, how, change):
         assert watch.changes() == []  # said once
 
 
-def test_a_file_that_grows_is_a_note_and_what_was_there_is_read(file):
+def segment(directory: Path, base: int = 0, kind: str = "log") -> Path:
+    path = directory / f"{base:020d}.{kind}"
+    path.write_bytes(b"0123456789" * 20_000)
+    return path
+
+
+def append(path: Path, data: bytes = b"abc") -> None:
+    with path.open("ab") as more:
+        more.write(data)
+
+
+def test_a_last_segment_that_grows_is_a_note_and_what_was_there_is_read(tmp_path):
+    file = segment(tmp_path)
     with watching() as watch:
-        with open_evidence(file) as opened, file.open("ab") as more:
-            more.write(b"abc")
-            more.flush()
+        with open_evidence(file) as opened:
+            append(file)
             opened.seek(0, os.SEEK_END)
-            assert opened.tell() == 10
+            assert opened.tell() == 200_000
         assert (watch.changes(), watch.grown) == ([], {str(file)})
+
+
+@pytest.mark.parametrize("name", ["index", "timeindex", "txnindex", "log.cleaned"])
+def test_so_is_what_a_broker_appends_to_beside_it(tmp_path, name):
+    file = segment(tmp_path, kind=name)
+    with watching() as watch:
+        open_evidence(file).close()
+        append(file)
+        assert (watch.changes(), watch.grown) == ([], {str(file)})
+
+
+def changed_after(change, *files: Path) -> list[str]:
+    """How files changed that were opened before."""
+    with watching() as watch:
+        for file in files:
+            open_evidence(file).close()
+        change()
+        found = [error.how for error in watch.changes()]
+        assert len(found) + len(watch.grown) <= len(files)
+    return found
+
+
+def test_a_segment_with_another_after_it_does_not_grow(tmp_path):
+    first, _ = segment(tmp_path), segment(tmp_path, 7)
+    assert changed_after(lambda: append(first), first) == ["it grew from 200000 to 200003 bytes"]
+    index, _ = segment(tmp_path, kind="index"), segment(tmp_path, 8)
+    assert changed_after(lambda: append(index), index) == ["it grew from 200000 to 200003 bytes"]
+
+
+def test_no_other_file_grows(file):
+    assert changed_after(lambda: append(file), file) == ["it grew from 10 to 13 bytes"]
+    with pytest.raises(ChangedError, match="it grew from 13 to 16"), open_evidence(file):
+        append(file)
+
+
+@pytest.mark.parametrize("position", [0, 65_535, 200_000 - 65_536, 199_999])
+def test_a_last_segment_that_was_written_over_and_grew_is_no_note(tmp_path, position):
+    """It was one: who appends a byte could change all the others unseen."""
+    file = segment(tmp_path)
+
+    def rewrite() -> None:
+        with file.open("r+b") as opened:
+            opened.seek(position)
+            opened.write(b"x")
+        append(file, b"y")
+
+    assert changed_after(rewrite, file) == ["it was written to"]
+
+
+def test_a_file_that_was_written_to_and_dated_back_is_seen(file):
+    """It was not: size and time of modification were as before."""
+    status = file.stat()
+
+    def rewrite() -> None:
+        file.write_bytes(b"9876543210")
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+    how = "it was written to and dated back, or its mode, owner or links changed"
+    assert changed_after(rewrite, file) == [how]
+
+
+def test_a_file_that_is_only_read_does_not_change(file):
+    assert changed_after(file.read_bytes, file) == []
 
 
 def test_bytes_that_were_there_and_are_not_are_an_error_at_once(file):
@@ -209,6 +283,52 @@ def test_what_lies_beside_is_opened_unless_it_is_a_link(file, secret):
     link = file.with_name("link")
     link.symlink_to(secret)
     assert not opens(link, roots=roots)
+
+
+def test_a_directory_that_becomes_a_link_meanwhile_is_not_followed(file, secret):
+    """It was: whether the way stays inside was asked once for a directory."""
+    partition = file.parent / "t-0"
+    partition.mkdir()
+    (partition / "secret").write_bytes(b"mine")
+    with using(Access(roots=given([str(file.parent)]))):
+        open_evidence(partition / "secret").close()
+        partition.rename(file.parent.parent / "moved")
+        partition.symlink_to(secret.parent)
+        with pytest.raises(LinkError, match=r"elsewhere/secret, not followed"):
+            open_evidence(partition / "secret")
+
+
+def test_nor_where_the_system_does_not_say_where_a_file_lies(file, secret, monkeypatch):
+    def refuse(_path: str) -> str:
+        raise FileNotFoundError
+
+    partition = file.parent / "t-0"
+    partition.mkdir()
+    (partition / "secret").write_bytes(b"mine")
+    with using(Access(roots=given([str(file.parent)]))):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "readlink", refuse)
+            open_evidence(partition / "secret").close()
+        partition.rename(file.parent.parent / "moved")
+        partition.symlink_to(secret.parent)
+        real = os.readlink
+        monkeypatch.setattr(
+            os, "readlink", lambda path: refuse(path) if "fd" in str(path) else real(path)
+        )
+        with pytest.raises(LinkError):
+            open_evidence(partition / "secret")
+
+
+def test_a_root_that_is_a_link_may_be_read_and_what_takes_its_place_not(file, secret):
+    root = file.parent.parent / "given"
+    root.symlink_to(file.parent)
+    (secret.parent / "a").write_bytes(b"secret")
+    with using(Access(roots=given([str(root)]))):
+        open_evidence(root / "a").close()
+        root.unlink()
+        root.symlink_to(secret.parent)
+        with pytest.raises(LinkError):
+            open_evidence(root / "a")
 
 
 def test_the_rules_are_those_of_before_when_a_block_ends():

@@ -28,7 +28,7 @@ PUNCTUAL = {"compaction_delay_ms": 0, "is_due": True}
 
 def summary(rounds, *, partitions=(PUNCTUAL,), end=""):
     """Return the heading, which names the scope, and the text of each labelled line."""
-    heading, *lines = compact._summary(rounds, partitions, end).splitlines()
+    heading, *lines = compact._summary(rounds, partitions, end)
     labelled = {line[:16].strip(): line[16:] for line in lines}
     assert len(labelled) == len(lines)
     return heading, labelled
