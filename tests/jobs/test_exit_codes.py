@@ -253,3 +253,39 @@ def test_the_page_has_every_verb_and_every_code():
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_every_page_of_a_verb_leads_there(verb):
     assert "(../exit-codes.md)" in (ROOT / "docs" / "jobs" / f"{verb}.md").read_text()
+
+
+# ------------------------------------------------------------------------ a stderr that fails
+
+
+@pytest.mark.parametrize(
+    ("verb", "stderr"),
+    [("dump", "full"), ("dump", "closed pipe"), ("offsets", "full"), ("list", "closed pipe")],
+)
+def test_a_stderr_that_fails_changes_neither_stdout_nor_the_exit_code(verb, stderr, data):
+    """What is wrong is written to stderr, which fails: at the first line, and when Python ends."""
+    (data / f"{TOPIC}-0" / "partition.metadata").write_text("nonsense")
+    log = first_log(data)
+    flip(log, log.stat().st_size - 1)
+    path = log.parent if verb == "dump" else data
+    command = [sys.executable, "-m", "jobs.cli", verb, str(path), "--now", "1"]
+    command = command[:-2] if verb in ("list", "dump") else command
+
+    def ended(stderr):
+        done = subprocess.run(  # noqa: S603
+            command, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, check=False
+        )
+        return done.returncode, done.stdout
+
+    expected = ended(subprocess.DEVNULL)
+    assert expected[0] == FINDINGS
+    assert expected[1]
+    if stderr == "full":
+        failing = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, failing = os.pipe()
+        os.close(reading)
+    try:
+        assert ended(failing) == expected
+    finally:
+        os.close(failing)
