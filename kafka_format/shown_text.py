@@ -2,6 +2,7 @@ r"""Text from the evidence as people may see it: nothing in it can act on a term
 
     escaped(text)     on one line, with every control as `\x1b`, `\u202e`
     is_clean(text)    whether that would change nothing
+    shortened(text)   its beginning and its length, if it is longer than an id or a value should be
     name_text(name)   a file name that is not UTF-8, with U+FFFD for each byte that does not fit
     name_base64(name) its bytes, where `name_text` does not show them all; else None
 
@@ -16,6 +17,7 @@ import base64
 import re
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+_LONGEST_SHOWN = 100
 _UNDECODED = range(0xDC80, 0xDD00)
 """Where os.fsdecode keeps bytes that are not UTF-8."""
 
@@ -23,6 +25,13 @@ _UNDECODED = range(0xDC80, 0xDD00)
 def escaped(text: str) -> str:
     """On one line, and without anything that a terminal would obey."""
     return _UNSAFE.sub(_escape, text)
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text that would fill the screen, and how long it is."""
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[:_LONGEST_SHOWN]}… ({len(text):,} characters)"
 
 
 def is_clean(text: str) -> bool:

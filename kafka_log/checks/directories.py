@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_format.shown_text import shortened
 from kafka_log.checks.finding import About, Finding
 from kafka_log.evidence.inventory import Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafka_log.evidence.cluster_metadata import ClusterMetadata
     from kafka_log.evidence.inventory import Inventory, Partition, Problem
 
 
@@ -32,8 +34,16 @@ def directory_findings(inventory: Inventory) -> Iterator[Finding]:
                 yield Finding.of("DIR002", About(problem.path), found, "<topic>-<partition>")
             elif problem.trouble is Trouble.UNREADABLE and problem.path not in files:
                 yield _unreadable(problem, About(problem.path))
+        if log_dir.metadata is not None:
+            yield from _setting_findings(log_dir.metadata)
         for partition in log_dir.partitions:
             yield from _partition_findings(partition)
+
+
+def _setting_findings(metadata: ClusterMetadata) -> Iterator[Finding]:
+    for each in metadata.refused:
+        about = About(metadata.path, each.topic)
+        yield Finding.of("MET005", about, each.text, shortened(each.reason))
 
 
 def _partition_findings(partition: Partition) -> Iterator[Finding]:

@@ -10,7 +10,9 @@ import pytest
 
 from jobs import cli
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, INTERRUPTED, USAGE
+from kafka_log.evidence.scan import scan
 from tests.jobs.running import broker_on
+from tests.kafka_log.evidence.test_cluster_metadata import config, log
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "tiny.segments"
@@ -91,6 +93,25 @@ def test_a_directory_under_the_name_of_a_file_is_1(verb, name, data, capsys):
     code, lines = end(capsys, verb, data, "--topic", TOPIC)
     assert code == FINDINGS
     assert [line for line in lines if line.startswith(f"{path}")]
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_a_setting_in_the_metadata_that_kafka_refuses_is_1_and_the_rest_is_read(verb, data, capsys):
+    metadata = scan([str(data)]).metadata
+    records = [
+        config(2, TOPIC, "retention.ms", "abc"),
+        config(4, "", "log.cleaner.threads", "0"),
+    ]
+    with max(Path(metadata.path).glob("*.log")).open("ab") as file:
+        file.write(log(*records, base_offset=metadata.end_offset))
+    code = cli.main([verb, str(data)])
+    out, err = capsys.readouterr()
+    assert code == FINDINGS
+    assert [line for line in err.splitlines() if "Kafka refuses" in line] == [
+        f"{metadata.path}: all brokers: log.cleaner.threads=0: Kafka refuses this setting",
+        f"{metadata.path}: topic {TOPIC}: retention.ms=abc: Kafka refuses this setting",
+    ]
+    assert out or verb == "recover"  # which has no rows where nothing is lost
 
 
 @pytest.mark.parametrize("verb", SELECTING)
@@ -272,9 +293,7 @@ def test_a_stderr_that_fails_changes_neither_stdout_nor_the_exit_code(verb, stde
     command = command[:-2] if verb in ("list", "dump") else command
 
     def ended(stderr):
-        done = subprocess.run(  # noqa: S603
-            command, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, check=False
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, check=False)
         return done.returncode, done.stdout
 
     expected = ended(subprocess.DEVNULL)
