@@ -1,12 +1,17 @@
-"""The largest size of a file of each kind: Kafka writes none that is larger.
+"""The largest size of a file of each kind: a larger one is damage, and is not read.
 
 Logs, metadata snapshots, and offset and time indexes are opened by FileRecords and AbstractIndex,
-which count positions in Java's int. A producer snapshot is read into one buffer, with the same
-limit. A transaction index has at most one entry for each marker in its segment, and a marker takes
-78 bytes there: 61 for the batch header and 17 for its record.
+which count positions in Java's int. A transaction index has at most one entry for each marker in
+its segment, and a marker takes 78 bytes there: 61 for the batch header and 17 for its record.
+
+A producer snapshot has 46 bytes for each producer id that wrote to the partition within
+producer.id.expiration.ms, by default a day. 256 MiB hold 5.8 million ids: one partition with 67 new
+producers per second, all day. A broker would need several GiB of heap for them. Kafka itself reads
+the file into one buffer, up to 2^31 - 1 bytes.
 
 Kafka sets no limit for text files. 64 MiB leave room for two hundred thousand partitions with the
-longest names in one log dir, or for two million leader epochs of one partition.
+longest names in one log dir. A checkpoint has at most a million rows
+(kafka_format.checkpoint_file.MAX_ROWS).
 """
 
 from kafka_format.access import JAVA_MAX
@@ -15,6 +20,7 @@ from kafka_log.names import FileKind
 _ABORTED_TRANSACTION_SIZE = 34
 _MARKER_SIZE = 61 + 17
 _TRANSACTION_INDEX_MAX = JAVA_MAX // _MARKER_SIZE * _ABORTED_TRANSACTION_SIZE
+_PRODUCER_SNAPSHOT_MAX = 256 * 1024 * 1024
 _TEXT_MAX = 64 * 1024 * 1024
 
 _LIMITS = {
@@ -28,11 +34,11 @@ _LIMITS = {
             FileKind.REMOTE_OFFSET_INDEX,
             FileKind.TIME_INDEX,
             FileKind.REMOTE_TIME_INDEX,
-            FileKind.PRODUCER_SNAPSHOT,
             FileKind.UNKNOWN,
         ),
         JAVA_MAX,
     ),
+    FileKind.PRODUCER_SNAPSHOT: _PRODUCER_SNAPSHOT_MAX,
     FileKind.TRANSACTION_INDEX: _TRANSACTION_INDEX_MAX,
     FileKind.REMOTE_TRANSACTION_INDEX: _TRANSACTION_INDEX_MAX,
 }
