@@ -166,6 +166,28 @@ def test_nothing_of_kafkas_is_3_in_the_same_words(verb, name, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("verb", HERE)
+@pytest.mark.parametrize("path", ["new-0", "."])
+def test_an_empty_partition_with_nothing_else_is_3_in_the_same_words(verb, path, tmp_path, capsys):
+    (tmp_path / "new-0").mkdir()
+    path = tmp_path / path
+    assert end(capsys, verb, path) == (COULD_NOT_RUN, [f"{path}: nothing of Kafka's here"])
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_an_empty_partition_in_a_log_dir_is_0(verb, data, capsys):
+    """Kafka makes a new log there."""
+    (data / "new-0").mkdir()
+    assert end(capsys, verb, data, "--topic", "new")[0] == CLEAN
+
+
+@pytest.mark.parametrize("verb", ["offsets", "retain"])
+def test_an_empty_partition_that_had_data_is_not_0(verb, data, capsys):
+    for file in (data / f"{TOPIC}-0").iterdir():
+        file.unlink()
+    assert end(capsys, verb, data, "--topic", TOPIC)[0] == COULD_NOT_RUN
+
+
+@pytest.mark.parametrize("verb", HERE)
 @pytest.mark.parametrize("missing", ["nowhere", "empty"])
 def test_one_missing_path_among_others_is_3_and_the_others_are_read(
     verb, missing, data, tmp_path, capsys
