@@ -5,9 +5,9 @@ which count positions in Java's int. A transaction index has at most one entry f
 its segment, and a marker takes 78 bytes there: 61 for the batch header and 17 for its record.
 
 A producer snapshot has 46 bytes for each producer id that wrote to the partition within
-producer.id.expiration.ms, by default a day. 256 MiB hold 5.8 million ids: one partition with 67 new
-producers per second, all day. A broker would need several GiB of heap for them. Kafka itself reads
-the file into one buffer, up to 2^31 - 1 bytes.
+producer.id.expiration.ms, by default a day. 64 MiB hold 1.4 million ids: one partition with 16 new
+producers per second, all day. Kafka reads the file into one buffer, up to 2^31 - 1 bytes, but it
+keeps an object per id on its heap, and so do we: a larger file would take minutes to judge.
 
 Kafka sets no limit for text files. 64 MiB leave room for two hundred thousand partitions with the
 longest names in one log dir. A checkpoint has at most a million rows
@@ -20,7 +20,7 @@ from kafka_log.names import FileKind
 _ABORTED_TRANSACTION_SIZE = 34
 _MARKER_SIZE = 61 + 17
 _TRANSACTION_INDEX_MAX = JAVA_MAX // _MARKER_SIZE * _ABORTED_TRANSACTION_SIZE
-_PRODUCER_SNAPSHOT_MAX = 256 * 1024 * 1024
+_PRODUCER_SNAPSHOT_MAX = 64 * 1024 * 1024
 _TEXT_MAX = 64 * 1024 * 1024
 
 _LIMITS = {
