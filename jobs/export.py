@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from jobs import options
 from jobs.running import log_dirs_around, warn_running
@@ -241,13 +241,21 @@ def _silent_stderr() -> Iterator[None]:
     os.dup2(nowhere, 2)
     try:
         with open(kept, "w", closefd=False) as stream:  # a descriptor that is open
-            is_second = ours is sys.__stderr__
-            with contextlib.redirect_stderr(stream if is_second else ours):
+            kept_stderr = options.OptionalStderr(stream) if _is_second(ours) else ours
+            with contextlib.redirect_stderr(kept_stderr):
                 yield
     finally:
         os.dup2(kept, 2)
         os.close(kept)
         os.close(nowhere)
+
+
+def _is_second(stream: TextIO) -> bool:
+    """Tell whether a stream writes to file descriptor 2."""
+    try:
+        return stream.fileno() == 2
+    except OSError:  # of a test, or of spark-submit: no file
+        return False
 
 
 @contextlib.contextmanager

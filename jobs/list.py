@@ -10,6 +10,7 @@ from jobs import options, rewriting
 from jobs.places import Places
 from jobs.running import warn_running
 from jobs.table import cell, human_size, json_line, table
+from kafka_format.shown_text import shortened
 from pipelines.report.text import counted
 
 if TYPE_CHECKING:
@@ -272,7 +273,7 @@ def _owner(row: Row, log_dir: LogDir) -> str:
 
     known = [f"node {row['node_id']}"] if row["node_id"] is not None else []
     names = [name for name in ("cluster", "directory") if row[f"{name}_id"]]
-    known += [f"{name} {row[f'{name}_id']}" for name in names]
+    known += [f"{name} {shortened(row[f'{name}_id'])}" for name in names]
     if known:
         return ", ".join(known)
     file = FileKind.META_PROPERTIES.value

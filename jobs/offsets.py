@@ -57,6 +57,7 @@ def _work(arguments: argparse.Namespace) -> int:
     from pipelines.offsets import OffsetsOf
 
     found = rewriting.find(arguments)
+    rewriting.skip_empty_partitions(arguments, found)
     done = rewriting.Done.of(found)
     function = OffsetsOf(arguments.replay)
     done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)

@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import difflib
 import errno
+import io
 import math
 import os
 import resource
@@ -18,7 +19,7 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
 from kafka_format.shown_text import say
@@ -159,9 +160,44 @@ def _work_on_evidence(
 
 
 def guarded(name: str, work: Callable[[], int]) -> int:
-    """Do the work and return the exit code, even if stdout cannot be written."""
+    """Do the work and return the exit code, even if stdout or stderr cannot be written."""
     if sys.stderr is None:  # closed by the parent process
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # until the process ends
+    with contextlib.redirect_stderr(OptionalStderr(sys.stderr)):
+        return _guarded(name, work)
+
+
+class OptionalStderr(io.TextIOBase):
+    """A stderr that may fail (a closed pipe, a full disk): then nothing more is written to it.
+
+    An error of stderr would otherwise be taken for one of stdout, or of the evidence.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            _discard(self._stream)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: every write is flushed."""
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
+
+
+def _guarded(name: str, work: Callable[[], int]) -> int:
     if sys.stdout is None:
         say(f"{name}: stdout is closed")
         return COULD_NOT_RUN
@@ -185,8 +221,14 @@ def guarded(name: str, work: Callable[[], int]) -> int:
 
 def discard_stdout() -> None:
     """Send what Python still flushes at exit to /dev/null, so that it does not fail again."""
-    with contextlib.suppress(OSError):  # a test replaces stdout with an object that is no file
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
+
+
+def _discard(stream: TextIO) -> None:
+    with contextlib.suppress(OSError):  # a test replaces it with an object that is no file
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def _blamed(error: OSError) -> str:

@@ -68,6 +68,7 @@ def _work(arguments: argparse.Namespace) -> int:
     from pipelines.retention import checkpoint_changes, retain_partition
 
     found = rewriting.find(arguments)
+    rewriting.skip_empty_partitions(arguments, found)
     high_watermark = arguments.high_watermark
     found.of_one(None if high_watermark == END else high_watermark, arguments.log_start)
     found.tasks[:] = [_with_offsets(task, arguments) for task in found.tasks]

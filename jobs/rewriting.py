@@ -360,6 +360,24 @@ def find(arguments: argparse.Namespace) -> Found:
     )
 
 
+def skip_empty_partitions(arguments: argparse.Namespace, found: Found) -> None:
+    """Drop the tasks of empty directories of which no checkpoint says that they had data.
+
+    Kafka makes a new log in such a directory.
+    """
+    inventory = found.inventory
+    partitions = () if inventory is None else inventory.partitions()
+    empty = {
+        each.path
+        for _, each in partitions
+        if not each.files and not any(each.checkpointed.values())
+    }
+    for task in found.tasks:
+        if task.path in empty and not arguments.quiet:
+            tell(f"{task.path}: empty, a broker makes a new log here")
+    found.tasks[:] = [task for task in found.tasks if task.path not in empty]
+
+
 def problems_of(inventory: Inventory, selection: options.Selection) -> Iterator[Problem]:
     """Yield the problems of paths and log dirs, and of the partitions that are selected."""
     others = {

@@ -29,6 +29,9 @@ from kafka_format.primitives import Buffer
 VERSION = 0
 MAX_SIZE = 64 * 1024 * 1024
 """Rows of 230 000 partitions with the longest topic names; a broker holds some thousands."""
+MAX_ROWS = 1_000_000
+"""Ten times the partitions that a whole cluster is known to run with; for leader epochs, an
+election every minute for two years. More rows are refused before any is decoded."""
 
 _WHITESPACE = re.compile(r"\s+", re.ASCII)
 _Row = TypeVar("_Row")
@@ -90,6 +93,9 @@ def decode_checkpoint(
     path: str = MEMORY,
 ) -> tuple[tuple[_Row, ...], CheckpointHead]:
     """The shape that all checkpoints share; `decode_row` gets a row's words, None refuses them."""
+    least = max(map(bytes(buffer).count, (b"\n", b"\r")))  # lines, if all end in CR LF
+    if least > MAX_ROWS + 2:
+        raise CorruptError(Location(path, 0), f"{least} lines", f"at most {MAX_ROWS} rows")
     lines = java_text.iter_lines(buffer, path=path)
     version_line, count_line = next(lines, None), next(lines, None)
     if version_line is None:
@@ -106,6 +112,10 @@ def decode_checkpoint(
         if row is None:
             raise CorruptError(Location(path, line.position), shown(line.text), row_grammar)
         rows.append(row)
+        if len(rows) > MAX_ROWS:
+            raise CorruptError(
+                Location(path, line.position), "a further row", f"at most {MAX_ROWS} rows"
+            )
     if len(rows) != count:
         error = TruncatedError if len(rows) < count else CorruptError
         location = Location(path, count_line.position)

@@ -104,19 +104,20 @@ def _iter_lines(text: str, path: str) -> Iterator[PropertiesLine]:
 
 def _logical_line(text: str, position: int) -> tuple[str | None, int]:
     """The next property with its lines joined, or None for a blank or comment line; and its end."""
-    joined = ""
+    parts: list[str] = []
     while position < len(text):
         natural = next(_NATURAL_LINE.finditer(text, position))
         position = natural.end()
         part = natural[1]
-        if part.startswith(("#", "!")) and not joined:
+        if part.startswith(("#", "!")) and not parts:
             return None, position  # also behind a line of nothing but a backslash: Java's way
         if (len(part) - len(part.rstrip("\\"))) % 2 == 0:
-            return joined + part or None, position
-        joined += part[:-1]
+            return "".join((*parts, part)) or None, position
+        if len(part) > 1:
+            parts.append(part[:-1])
     # The file ends in a backslash. Java drops it, and if nothing else was in the line takes what
     # is left for a property: of an empty key. It does not behind CR LF, where it looks for more.
-    return joined or (None if text.endswith("\r\n") else ""), position
+    return "".join(parts) or (None if text.endswith("\r\n") else ""), position
 
 
 def _property(logical: str, location: Location) -> Property:

@@ -3,6 +3,7 @@ r"""Text from the evidence as people may see it: nothing in it can act on a term
     escaped(text)     on one line, with every control as `\x1b`, `\u202e`
     is_clean(text)    whether that would change nothing
     say(*lines)       to stderr, escaped: the only function that writes there
+    shortened(text)   its beginning and its length, if it is longer than an id or a value should be
     name_text(name)   a file name that is not UTF-8, with U+FFFD for each byte that does not fit
     name_base64(name) its bytes, where `name_text` does not show them all; else None
 
@@ -18,6 +19,7 @@ import re
 import sys
 
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
+_LONGEST_SHOWN = 100
 _UNDECODED = range(0xDC80, 0xDD00)
 """Where os.fsdecode keeps bytes that are not UTF-8."""
 
@@ -30,6 +32,13 @@ def escaped(text: str) -> str:
 def say(*lines: str) -> None:
     """Write lines to stderr, each escaped: a path in one cannot act on a terminal."""
     sys.stderr.write("".join(f"{escaped(line)}\n" for line in lines))
+
+
+def shortened(text: str) -> str:
+    """Return the beginning of a text that would fill the screen, and how long it is."""
+    if len(text) <= _LONGEST_SHOWN:
+        return text
+    return f"{text[:_LONGEST_SHOWN]}… ({len(text):,} characters)"
 
 
 def is_clean(text: str) -> bool:

@@ -15,11 +15,11 @@ from kafka_log.config import DAY_MS, HOUR_MS, LONG_MAX, MEBIBYTE, MINUTE_MS
 Value = bool | int | float | str | tuple[str, ...] | None
 
 _TRIMMED = "".join(map(chr, range(0x21)))  # by Java's String.trim
-_COMMA = re.compile(r"\s*,\s*", re.ASCII)
+_SPACES = " \t\n\r\f\v"
 _DOUBLE = re.compile(
-    r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+    r"[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
 )
-_HEX_DOUBLE = re.compile(r"([+-]?0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?[0-9]+)[fFdD]?")
+_HEX_DOUBLE = re.compile(r"([+-]?0[xX][0-9a-fA-F]*+\.?[0-9a-fA-F]*+[pP][+-]?[0-9]+)[fFdD]?")
 _THROTTLED = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _JAVA_SCIENTIFIC = (1e-3, 1e7)
 
@@ -90,7 +90,7 @@ def _string(_: str, text: str) -> str:
 
 def _list(_: str, text: str) -> tuple[str, ...]:
     trimmed = text.strip(_TRIMMED)
-    return tuple(_COMMA.split(trimmed)) if trimmed else ()
+    return tuple(each.strip(_SPACES) for each in trimmed.split(",")) if trimmed else ()
 
 
 def _distinct(name: str, text: str) -> tuple[str, ...]:

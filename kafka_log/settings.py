@@ -49,7 +49,13 @@ from kafka_log.names import CLUSTER_METADATA_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Settings", "SettingsError", "read_settings"]
+__all__ = [
+    "Settings",
+    "SettingsError",
+    "ensure_broker_settings",
+    "ensure_topic_settings",
+    "read_settings",
+]
 
 _TOPIC_PREFIX = "topic."
 _ALL = {**TOPIC, **BROKER}
@@ -57,6 +63,7 @@ _MISTYPED = 0.88  # how alike a name must be to one of ours; no name of Kafka's 
 _NO_TEXT = re.compile(rb"[^\t\n\f\r\x20-\xff]")
 _MAX_METADATA_BATCH = 8 * 1024 * 1024
 _LEAST_SEGMENT_BEFORE_4_0 = 14
+_MAP_ENTRY = 24  # bytes per key in the cleaner's offset map: an MD5 and an offset
 _HIDDEN = {
     synonym: synonyms
     for synonyms in SYNONYMS.values()
@@ -193,6 +200,43 @@ def read_settings(
         metadata=metadata,
         broker=_broker_values(file, metadata, node_id, given),
     )
+
+
+def ensure_topic_settings(texts: Mapping[str, str], broker: Mapping[str, Value]) -> None:
+    """Raise SettingsError for settings of a topic in the metadata that Kafka refuses."""
+    lags = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
+    values = _parsed_of_metadata(texts)
+    if not lags.isdisjoint(values):
+        _check_together(dict(defaults_of_topics(dict(broker))) | values)
+
+
+def ensure_broker_settings(texts: Mapping[str, str]) -> dict[str, Value]:
+    """Return all settings of a broker, given these in the metadata.
+
+    Raises SettingsError for what Kafka refuses: the broker itself, its topics, or its cleaner.
+    """
+    values = _values({name: text for name, text in texts.items() if name in _DYNAMIC})
+    _check_times(values)
+    Settings(broker=values).values("")
+    _check_cleaner(values)
+    return values
+
+
+def _check_cleaner(broker: dict[str, Any]) -> None:
+    """Refuse what no cleaner thread can work with (LogCleaner, SkimpyOffsetMap)."""
+    threads, load_factor = (
+        broker["log.cleaner.threads"],
+        broker["log.cleaner.io.buffer.load.factor"],
+    )
+    if threads < 1:
+        raise SettingsError("log.cleaner.threads should be at least 1")
+    if not 0 < load_factor <= 1:
+        raise SettingsError("log.cleaner.io.buffer.load.factor should be above 0 and at most 1")
+    memory = broker["log.cleaner.dedupe.buffer.size"] // threads
+    if memory // _MAP_ENTRY * load_factor <= 1:
+        raise SettingsError(f"{memory} bytes for a cleaner thread's offset map: no room for a key")
+    if broker["log.cleaner.io.buffer.size"] // threads < 2:
+        raise SettingsError("log.cleaner.io.buffer.size should be at least 2 bytes for each thread")
 
 
 def _read_file(path: str | os.PathLike[str]) -> Source:

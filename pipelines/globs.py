@@ -6,49 +6,101 @@ it. Each alternative becomes a path, in the order in which it stands there.
 
 from __future__ import annotations
 
+import itertools
+
 _MOST = 10_000
 """So many paths one may stand for: a typo must not take the machine down."""
+_LONGEST = 10_000
+"""Characters in a path with braces; Linux opens no path above 4096."""
+_DEEPEST = 32
 
 
 def alternatives(path: str) -> list[str]:
-    """The paths that one with braces stands for; itself, if they do not close or hold no comma.
+    """Return the paths that one with braces stands for.
 
-    Raises ValueError if they are too many.
+    Braces that do not close, or hold no comma, are plain characters. Raises ValueError, before
+    anything is built, if the alternatives are too many, too long or nested too deep.
     """
-    found = [""]
-    at = 0
-    while at < len(path):
-        group = _group(path, at) if path[at] == "{" else None
-        if group is None:
-            found = [each + path[at] for each in found]
+    if "{" not in path:
+        return [path]
+    if len(path) > _LONGEST:
+        raise ValueError(f"found braces in {len(path)} characters, expected {_LONGEST} at most")
+    pieces = _pieces(path, 0, len(path), _closing_braces(path))
+    if (count := _count(pieces)) > _MOST:
+        raise ValueError(f"found {count} alternatives or more, expected {_MOST} at most")
+    return list(dict.fromkeys(_built(pieces)))
+
+
+_Pieces = list["str | list[_Pieces]"]
+"""Plain text, and groups of choices."""
+
+
+def _pieces(path: str, start: int, end: int, closing: dict[int, int], depth: int = 0) -> _Pieces:
+    if depth > _DEEPEST:
+        raise ValueError(f"found braces nested more than {_DEEPEST} deep")
+    pieces: _Pieces = []
+    literal = at = start
+    while at < end:
+        bounds = _choices(path, at, closing) if at in closing else []
+        if len(bounds) < 2:
             at += 1
             continue
-        choices, at = group
-        inner = [each for choice in choices for each in alternatives(choice)]
-        found = [each + choice for each in found for choice in inner]
-        if len(found) > _MOST:
-            raise ValueError(f"found {len(found)} alternatives or more, expected {_MOST} at most")
-    return list(dict.fromkeys(found))
+        pieces.append(path[literal:at])
+        pieces.append([_pieces(path, *each, closing, depth + 1) for each in bounds])
+        literal = at = closing[at] + 1
+    pieces.append(path[literal:end])
+    return pieces
+
+
+def _closing_braces(path: str) -> dict[int, int]:
+    """Return where each brace that is closed is closed."""
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for at, each in enumerate(path):
+        if each == "{":
+            opened.append(at)
+        elif each == "}" and opened:
+            closing[opened.pop()] = at
+    return closing
+
+
+def _choices(path: str, start: int, closing: dict[int, int]) -> list[tuple[int, int]]:
+    """Return the bounds of what stands between the commas of the braces that open here."""
+    bounds, end = [], closing[start]
+    first = at = start + 1
+    while at < end:
+        if path[at] == ",":
+            bounds.append((first, at))
+            first = at + 1
+        at = closing.get(at, at) + 1
+    return [*bounds, (first, end)]
+
+
+def _count(pieces: _Pieces) -> int:
+    """Return how many alternatives there are; no more than needed to refuse them."""
+    count = 1
+    for piece in pieces:
+        if not isinstance(piece, str):
+            count *= sum(map(_count, piece))
+        if count > _MOST:
+            break
+    return count
+
+
+def _built(pieces: _Pieces) -> list[str]:
+    choices = [
+        [piece] if isinstance(piece, str) else [text for each in piece for text in _built(each)]
+        for piece in pieces
+    ]
+    return ["".join(each) for each in itertools.product(*choices)]
 
 
 def split_outside(text: str, separator: str = ",") -> list[str]:
-    """Parts between separators that stand in no braces."""
-    parts, depth = [""], 0
-    for each in text:
+    """Return the parts between separators that stand in no braces."""
+    parts, depth, first = [], 0, 0
+    for at, each in enumerate(text):
         depth = max(0, depth + (each == "{") - (each == "}"))
         if each == separator and not depth:
-            parts.append("")
-        else:
-            parts[-1] += each
-    return parts if not depth else text.split(separator)
-
-
-def _group(path: str, start: int) -> tuple[list[str], int] | None:
-    """The choices of the braces that open here, and where they end."""
-    depth = 0
-    for at in range(start, len(path)):
-        depth += (path[at] == "{") - (path[at] == "}")
-        if not depth:
-            choices = split_outside(path[start + 1 : at])
-            return (choices, at + 1) if len(choices) > 1 else None
-    return None
+            parts.append(text[first:at])
+            first = at + 1
+    return [*parts, text[first:]] if not depth else text.split(separator)

@@ -295,11 +295,11 @@ def _without_glob(uri: str) -> str:
 def _expand(path: str) -> list[str]:
     """Local paths that a glob means; of a plain path itself, there or not."""
     plain = local_path(path)
-    if not (_MAGIC | {"{"}) & set(plain) or Path(plain).exists():
+    if not (_MAGIC | {"{"}) & set(plain) or _exists(plain):
         return [plain]
     found: dict[str, None] = {}
     for each in _alternatives(plain):
-        if not _MAGIC & set(each) or Path(each).exists():
+        if not _MAGIC & set(each) or _exists(each):
             found[each] = None
         else:
             matches = glob.glob(each, recursive=True)  # noqa: PTH207  # takes absolute patterns
@@ -307,6 +307,14 @@ def _expand(path: str) -> list[str]:
     if not found:
         raise StorageError(f"{path}: found no match, expected at least one path")
     return list(found)
+
+
+def _exists(path: str) -> bool:
+    """Tell whether something is there; nothing is under a name that is too long."""
+    try:
+        return Path(path).exists()
+    except OSError:
+        return False
 
 
 def _alternatives(path: str) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.shown_text import shortened
 from kafka_log.checks.finding import About, Finding
 from kafka_log.directory import EntryKind
 from kafka_log.evidence.inventory import Trouble
@@ -17,6 +18,7 @@ from kafka_log.names import parse_directory_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kafka_log.evidence.cluster_metadata import ClusterMetadata
     from kafka_log.evidence.inventory import Inventory, Partition, Problem
 
 
@@ -40,8 +42,16 @@ def directory_findings(inventory: Inventory) -> Iterator[Finding]:
                 name = parse_directory_name(Path(problem.path).name)
                 topic = None if name.partition is None else name.topic
                 yield from _refused(problem, About(problem.path, topic, name.partition))
+        if log_dir.metadata is not None:
+            yield from _setting_findings(log_dir.metadata)
         for partition in log_dir.partitions:
             yield from _partition_findings(partition)
+
+
+def _setting_findings(metadata: ClusterMetadata) -> Iterator[Finding]:
+    for each in metadata.refused:
+        about = About(metadata.path, each.topic)
+        yield Finding.of("MET005", about, each.text, shortened(each.reason))
 
 
 def _partition_findings(partition: Partition) -> Iterator[Finding]:

@@ -143,6 +143,12 @@ RULES: dict[str, Rule] = {
         "The shutdown still counts as clean; the broker registers without its last epoch.",
     ),
     "MET004": Rule(_E, "a quorum-state that cannot be read", "The node does not start."),
+    "MET005": Rule(
+        _E,
+        "a setting in the cluster metadata that Kafka refuses",
+        "A topic's: the broker fails when it loads its logs. A broker's: it is logged and left "
+        "out, or fails when the broker uses it.",
+    ),
     "REC001": Rule(
         _E,
         "a coordinator record that cannot be decoded",

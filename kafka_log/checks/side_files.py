@@ -11,7 +11,11 @@ import struct
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from kafka_format import offset_index, producer_snapshot, time_index, transaction_index
-from kafka_format.checkpoint_file import OffsetCheckpointEntry, decode_offset_checkpoint
+from kafka_format.checkpoint_file import (
+    MAX_ROWS,
+    OffsetCheckpointEntry,
+    decode_offset_checkpoint,
+)
 from kafka_format.clean_shutdown_file import CleanShutdownContent, decode_clean_shutdown_file
 from kafka_format.errors import FormatError
 from kafka_format.index_end import Stop
@@ -180,7 +184,7 @@ def _check_checkpoint(
     except FormatError as error:
         finding = Finding.of_error(rule, about, error)
     entries: list[_Entry] = []
-    for line in bytes(data).splitlines():
+    for line in bytes(data).splitlines()[: MAX_ROWS + 2]:
         try:
             entries += decode(b"0\n1\n" + line)
         except FormatError:

@@ -14,7 +14,7 @@ import os
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 from kafka_format.access import open_evidence
 from kafka_format.errors import FormatError
@@ -22,6 +22,7 @@ from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
 from kafka_format.message import Message, UnknownMessage
 from kafka_format.metadata_records import MetadataRecord, decode_frame, decode_metadata_record
+from kafka_format.shown_text import shortened
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
@@ -46,6 +47,25 @@ class _Resource(IntEnum):
     BROKER = 4
 
 
+class RefusedSetting(NamedTuple):
+    """A setting that Kafka refuses; its default is used."""
+
+    topic: str | None
+    """None for a setting of brokers."""
+    broker: str
+    """The node id, or `CLUSTER_DEFAULT`."""
+    name: str
+    value: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """For example `topic orders: retention.ms=abc`."""
+        whose = f"broker {self.broker}" if self.broker else "all brokers"
+        whose = whose if self.topic is None else f"topic {self.topic}"
+        return f"{whose}: {self.name}={shortened(self.value)}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
     """The image at the end of the log."""
@@ -67,6 +87,8 @@ class ClusterMetadata:
     problems: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     """Files that could not be read, and why."""
+    refused: tuple[RefusedSetting, ...] = ()
+    """Settings that `topic_configs` and `broker_configs` do not have, since Kafka refuses them."""
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)

@@ -29,6 +29,7 @@ from kafka_log.evidence.inventory import (
     Trouble,
     unread_names,
 )
+from kafka_log.evidence.refused_settings import without_refused_settings
 from kafka_log.evidence.strays import Place, why_stray
 from kafka_log.file_limits import largest_size
 from kafka_log.names import (
@@ -79,6 +80,10 @@ def read_log_dir(
     if metadata is not None:
         problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
         problems += [Problem(path, Trouble.UNREADABLE, why) for path, why in metadata.unreadable]
+        problems += [
+            Problem(metadata.path, Trouble.MALFORMED, f"{each.text}: Kafka refuses this setting")
+            for each in metadata.refused
+        ]
     partitions, unknown, more = _directories(listing, list_directory, only, problems)
     own = [*files, *more]
     if only is not None:
@@ -230,7 +235,8 @@ def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
         is_log = name.topic == CLUSTER_METADATA_TOPIC and name.kind is DirectoryKind.PARTITION
         if is_log and entry.kind is EntryKind.DIRECTORY:
             below = list_directory(entry.path)
-            return read_cluster_metadata(entry.path, [each.name for each in below.entries])
+            names = [each.name for each in below.entries]
+            return without_refused_settings(read_cluster_metadata(entry.path, names))
     return None
 
 

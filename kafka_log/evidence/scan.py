@@ -131,16 +131,13 @@ class _Scanner:
             return _Kind.LOG_DIR
         if _has(listing, Place.PARTITION):
             return _Kind.PARTITION
-        if any(self._is_partition(entry) for entry in listing.entries):
-            return _Kind.LOG_DIR
-        is_empty_partition = not listing.entries and _is_named_as_partition(listing.path)
-        return _Kind.PARTITION if is_empty_partition else _Kind.PARENT
+        is_log_dir = any(self._is_partition(entry) for entry in listing.entries)
+        return _Kind.LOG_DIR if is_log_dir else _Kind.PARENT
 
     def _is_partition(self, entry: Entry) -> bool:
         if entry.kind is not EntryKind.DIRECTORY or not _is_named_as_partition(entry.path):
             return False
-        below = self._list(entry.path)
-        return not below.entries or _has(below, Place.PARTITION)
+        return _has(self._list(entry.path), Place.PARTITION)
 
     def inventory(self) -> Inventory:
         plain = tuple(self._log_dirs())

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_format.access import watching
 from kafka_format.errors import FormatError
-from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.file_kinds import (
     BATCH_FILE_KINDS,
     OFFSET_INDEX_KINDS,
@@ -25,6 +24,7 @@ from kafka_log.checks.finding import About, Finding
 from kafka_log.checks.logs import check_log
 from kafka_log.checks.time_indexes import ends_early
 from kafka_log.evidence.inventory import CHECKPOINTS
+from kafka_log.file_limits import largest_size
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 from pipelines.refusals import Refusal, refusal_of, shrunk
 from pipelines.segment_index import later_than_its_index
@@ -160,7 +160,7 @@ def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iter
     kind, base_offset = task.file.name.kind, task.file.offset or 0
     if kind is FileKind.UNKNOWN or kind is FileKind.LOCK:
         return
-    data = storage.read(about.path, limit=JAVA_MAX)
+    data = storage.read(about.path, limit=largest_size(kind))
     if kind in OFFSET_INDEX_KINDS:
         yield from checks.check_offset_index(data, base_offset, about).findings
     elif kind in TIME_INDEX_KINDS:

@@ -16,13 +16,13 @@ from kafka_format import offset_index, time_index
 from kafka_format.access import watching
 from kafka_format.checkpoint_file import MAX_SIZE as MAX_CHECKPOINT_SIZE
 from kafka_format.errors import FormatError
-from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.file_kinds import OFFSET_INDEX_KINDS, TIME_INDEX_KINDS, TRANSACTION_INDEX_KINDS
 from kafka_format.leader_epoch_file import MAX_SIZE as MAX_EPOCHS_SIZE
 from kafka_format.shown_text import name_base64, name_text
 from kafka_log.checks import side_files as checks
 from kafka_log.checks.finding import About
 from kafka_log.evidence.inventory import CHECKPOINTS, unread_names
+from kafka_log.file_limits import largest_size
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from pipelines.options import Mode
 from pipelines.refusals import Refusal, refusal_of
@@ -180,7 +180,7 @@ def _index(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.Re
 def _index_bytes(file: File, storage: Storage, options: Options) -> bytes:
     """Up to where the zeros of a preallocated file begin, unless it is to be judged whole."""
     if options.mode is Mode.FAILFAST or file.size_in_bytes <= _BLOCK:
-        return storage.read(file.path, limit=JAVA_MAX)
+        return storage.read(file.path, limit=largest_size(file.name.kind))
     size = _ENTRY_SIZES[options.table]
     data = bytearray()
     with storage.open(file.path) as source:
@@ -195,7 +195,7 @@ def _index_bytes(file: File, storage: Storage, options: Options) -> bytes:
 def _transaction_index(
     task: FileTask, storage: Storage, options: Options
 ) -> Iterator[pa.RecordBatch]:
-    data = storage.read(task.file.path, limit=JAVA_MAX)
+    data = storage.read(task.file.path, limit=largest_size(task.file.name.kind))
     slots = checks.check_transaction_index(data, _about(task))
     if options.mode is Mode.FAILFAST:
         refuse(slots.findings)
@@ -210,7 +210,7 @@ def _producer_snapshot(
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    data = storage.read(task.file.path, limit=JAVA_MAX)
+    data = storage.read(task.file.path, limit=largest_size(task.file.name.kind))
     slots = checks.check_producer_snapshot(data, _about(task))
     if options.mode is Mode.FAILFAST:
         refuse(slots.findings)

@@ -10,7 +10,9 @@ import pytest
 
 from jobs import cli
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, INTERRUPTED, USAGE
+from kafka_log.evidence.scan import scan
 from tests.jobs.running import broker_on
+from tests.kafka_log.evidence.test_cluster_metadata import config, log
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "tiny.segments"
@@ -94,6 +96,25 @@ def test_a_directory_under_the_name_of_a_file_is_1(verb, name, data, capsys):
 
 
 @pytest.mark.parametrize("verb", SELECTING)
+def test_a_setting_in_the_metadata_that_kafka_refuses_is_1_and_the_rest_is_read(verb, data, capsys):
+    metadata = scan([str(data)]).metadata
+    records = [
+        config(2, TOPIC, "retention.ms", "abc"),
+        config(4, "", "log.cleaner.threads", "0"),
+    ]
+    with max(Path(metadata.path).glob("*.log")).open("ab") as file:
+        file.write(log(*records, base_offset=metadata.end_offset))
+    code = cli.main([verb, str(data)])
+    out, err = capsys.readouterr()
+    assert code == FINDINGS
+    assert [line for line in err.splitlines() if "Kafka refuses" in line] == [
+        f"{metadata.path}: all brokers: log.cleaner.threads=0: Kafka refuses this setting",
+        f"{metadata.path}: topic {TOPIC}: retention.ms=abc: Kafka refuses this setting",
+    ]
+    assert out or verb == "recover"  # which has no rows where nothing is lost
+
+
+@pytest.mark.parametrize("verb", SELECTING)
 def test_a_directory_in_place_of_a_segment_is_1(verb, data, capsys):
     log = first_log(data)
     for each in log.parent.glob("*.log"):
@@ -142,6 +163,28 @@ def test_nothing_of_kafkas_is_3_in_the_same_words(verb, name, tmp_path, capsys):
         (path / name).write_text("hello")
     code, lines = words(end(capsys, verb, path, *exporting(tmp_path, verb)), verb)
     assert (code, lines) == (COULD_NOT_RUN, [f"{path}: no Kafka files found"])
+
+
+@pytest.mark.parametrize("verb", HERE)
+@pytest.mark.parametrize("path", ["new-0", "."])
+def test_an_empty_partition_with_nothing_else_is_3_in_the_same_words(verb, path, tmp_path, capsys):
+    (tmp_path / "new-0").mkdir()
+    path = tmp_path / path
+    assert end(capsys, verb, path) == (COULD_NOT_RUN, [f"{path}: nothing of Kafka's here"])
+
+
+@pytest.mark.parametrize("verb", SELECTING)
+def test_an_empty_partition_in_a_log_dir_is_0(verb, data, capsys):
+    """Kafka makes a new log there."""
+    (data / "new-0").mkdir()
+    assert end(capsys, verb, data, "--topic", "new")[0] == CLEAN
+
+
+@pytest.mark.parametrize("verb", ["offsets", "retain"])
+def test_an_empty_partition_that_had_data_is_not_0(verb, data, capsys):
+    for file in (data / f"{TOPIC}-0").iterdir():
+        file.unlink()
+    assert end(capsys, verb, data, "--topic", TOPIC)[0] == COULD_NOT_RUN
 
 
 @pytest.mark.parametrize("verb", HERE)
@@ -253,3 +296,37 @@ def test_the_page_has_every_verb_and_every_code():
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_every_page_of_a_verb_leads_there(verb):
     assert "(../exit-codes.md)" in (ROOT / "docs" / "jobs" / f"{verb}.md").read_text()
+
+
+# ------------------------------------------------------------------------ a stderr that fails
+
+
+@pytest.mark.parametrize(
+    ("verb", "stderr"),
+    [("dump", "full"), ("dump", "closed pipe"), ("offsets", "full"), ("list", "closed pipe")],
+)
+def test_a_stderr_that_fails_changes_neither_stdout_nor_the_exit_code(verb, stderr, data):
+    """What is wrong is written to stderr, which fails: at the first line, and when Python ends."""
+    (data / f"{TOPIC}-0" / "partition.metadata").write_text("nonsense")
+    log = first_log(data)
+    flip(log, log.stat().st_size - 1)
+    path = log.parent if verb == "dump" else data
+    command = [sys.executable, "-m", "jobs.cli", verb, str(path), "--now", "1"]
+    command = command[:-2] if verb in ("list", "dump") else command
+
+    def ended(stderr):
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, cwd=ROOT, check=False)
+        return done.returncode, done.stdout
+
+    expected = ended(subprocess.DEVNULL)
+    assert expected[0] == FINDINGS
+    assert expected[1]
+    if stderr == "full":
+        failing = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reading, failing = os.pipe()
+        os.close(reading)
+    try:
+        assert ended(failing) == expected
+    finally:
+        os.close(failing)

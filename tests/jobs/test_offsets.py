@@ -108,10 +108,11 @@ def test_damage_hides_the_last_stable_offset_and_nothing_else(capsys, tmp_path):
     assert row["damage"] in err
 
 
-def test_a_directory_that_cannot_be_listed_does_not_hide_the_others(capsys, tmp_path):
+def test_a_partition_without_segments_does_not_hide_the_others(capsys, tmp_path):
     (log_dir,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
     shutil.copytree(log_dir / "append-time-0", tmp_path / "data" / "append-time-0")
     (tmp_path / "data" / "empty-0").mkdir()
+    (tmp_path / "data" / "empty-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
     code, out, err = run(capsys, tmp_path / "data", "--format", "json")
     assert code == COULD_NOT_RUN
     assert json.loads(out)["topic"] == "append-time"

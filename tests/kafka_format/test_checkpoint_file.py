@@ -1,8 +1,11 @@
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_format.checkpoint_file import (
+    MAX_ROWS,
     CheckpointHead,
     OffsetCheckpoint,
     OffsetCheckpointEntry,
@@ -178,3 +181,12 @@ def test_a_file_of_absurd_size_is_refused_unread(tmp_path):
         file.truncate(64 * 1024 * 1024 + 1)
     with pytest.raises(FormatError, match="at most 67108864"):
         read_offset_checkpoint(path)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+def test_more_rows_than_a_cluster_has_partitions_are_refused_at_once(end):
+    data = b"0" + end + b"1000001" + end + (b"a 0 1" + end) * (MAX_ROWS + 1)
+    start = time.process_time()
+    with pytest.raises(CorruptError, match="expected at most 1000000 rows"):
+        decode_offset_checkpoint(data)
+    assert time.process_time() - start < 1

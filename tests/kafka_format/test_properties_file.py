@@ -1,3 +1,4 @@
+import time
 import uuid
 
 import pytest
@@ -216,3 +217,11 @@ def test_files_are_read_and_their_path_is_in_the_error(tmp_path):
     with pytest.raises(UnsupportedError) as caught:
         read_meta_properties(path)
     assert str(caught.value) == f"{path}@0: found version 7, expected 0 or 1"
+
+
+def test_a_property_over_many_lines_is_joined_in_linear_time():
+    data = b"cluster.id=" + b"aaaaaaaaaaaa\\\n" * 70_000 + b"z\n"
+    start = time.process_time()
+    (found,) = decode_properties(data).values().values()
+    assert time.process_time() - start < 5
+    assert found == "a" * 840_000 + "z"

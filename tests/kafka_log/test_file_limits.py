@@ -15,7 +15,7 @@ from tests import golden
         (FileKind.LOG, 2_147_483_647),
         (FileKind.OFFSET_INDEX, 2_147_483_647),
         (FileKind.REMOTE_TIME_INDEX, 2_147_483_647),
-        (FileKind.PRODUCER_SNAPSHOT, 2_147_483_647),
+        (FileKind.PRODUCER_SNAPSHOT, 67_108_864),
         (FileKind.TRANSACTION_INDEX, 936_082_594),
         (FileKind.META_PROPERTIES, 1_048_576),
         (FileKind.LEADER_EPOCH_CHECKPOINT, 16_777_216),

@@ -1,8 +1,11 @@
 """Braces in paths, as Hadoop and shells have them."""
 
+import time
+
 import pytest
 
 from pipelines.globs import alternatives, split_outside
+from pipelines.storage import Storage, StorageError
 from tests.pipelines.readers import read
 from tests.pipelines.segments import write_segment
 
@@ -29,6 +32,35 @@ def test_a_path_stands_for_its_alternatives(path, expected):
 def test_too_many_are_refused():
     with pytest.raises(ValueError, match="alternatives or more, expected 10000 at most"):
         alternatives("{a,b}" * 14)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("{a,b}" * 13 + "{" + "{a,b}" * 13 + ",c}", "alternatives or more, expected 10000 at most"),
+        ("{" + "{a,b}" * 13 + ",c}" + "{a,b}" * 13, "alternatives or more, expected 10000 at most"),
+        ("{a," * 2000 + "b" + "}" * 2000, "braces nested more than 32 deep"),
+        ("{" * 20_000, "found braces in 20000 characters, expected 10000 at most"),
+    ],
+)
+def test_what_would_take_too_long_is_refused_at_once(path, message):
+    start = time.process_time()
+    with pytest.raises(ValueError, match=message):
+        alternatives(path)
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("path", ["{" * 9_999, "{a}" * 3_333, "{" * 5_000 + "}" * 5_000])
+def test_braces_that_are_no_alternatives_are_read_at_once(path):
+    start = time.process_time()
+    assert alternatives(path) == [path]
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("path", ["a" * 5_000, "a" * 5_000 + "*", "{" + "a" * 5_000 + ",b*}"])
+def test_a_path_that_no_disk_takes_is_an_error_of_storage(path):
+    with pytest.raises(StorageError, match=r"too long|no match"):
+        Storage([path]).scan()
 
 
 def test_commas_between_paths_are_those_outside_of_braces():

@@ -366,6 +366,8 @@ def test_what_is_not_there_is_told():
 def test_an_empty_directory_holds_nothing(tmp_path):
     assert scan([tmp_path]) == Inventory()
     (tmp_path / "t-0").mkdir()
+    assert scan([tmp_path]) == scan([tmp_path / "t-0"]) == Inventory()
+    touch(tmp_path, ".lock")  # now it is a log dir
     (partition,) = one(scan([tmp_path])).partitions
     assert (partition.topic, partition.segments, partition.files) == ("t", (), ())
 

@@ -1,6 +1,7 @@
 """Every finding there is: a directory that has it, and just it."""
 
 import struct
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from kafka_format.checksum import crc32c
 from kafka_format.record import SimpleRecord
 from kafka_log.checks.finding import RULES
 from tests import golden
+from tests.kafka_log.evidence.test_cluster_metadata import config, log, topic
 from tests.oracle.logs import LogPlan
 from tests.pipelines.in_process import read_table
 
@@ -309,11 +311,20 @@ def directory_inside(root: Path) -> Path:
     return path
 
 
+def refused_setting(root: Path) -> Path:
+    directory = root / CLUSTER
+    directory.mkdir()
+    metadata = log(topic("orders", uuid.UUID(int=1)), config(2, "orders", "retention.ms", "abc"))
+    (directory / f"{SEGMENT}.log").write_bytes(metadata)
+    return directory
+
+
 DIRECTORIES: dict[str, tuple[Callable[[Path], Path], str, str | None]] = {
     "DIR001": (unreadable, "00000000000000000005.log -> nowhere: a link to nothing", "orders"),
     "DIR002": (other_directory, "a directory that is not a partition directory", None),
     "DIR003": (partition_twice, "the same partition as ", "orders"),
     "DIR004": (directory_inside, "a directory", "orders"),
+    "MET005": (refused_setting, "topic orders: retention.ms=abc", "orders"),
 }
 
 
