@@ -79,7 +79,8 @@ class HeaderLayout(NamedTuple):
         """Unpack these fields of a header, in their order; the bytes between are stepped over."""
         text, end = ">", 0
         for field in map(self.field, names):
-            text += f"{field.position - end}x{field.code}"
+            skipped = field.position - end
+            text += f"{skipped}x{field.code}" if skipped else field.code
             end = field.end
         return Struct(text)
 

@@ -67,6 +67,7 @@ def test_a_reader_steps_over_other_fields() -> None:
     data = struct.pack(">bqhi", 1, 2, 3, 4)
     layout = HeaderLayout.of(first="b", second="q", third="h", fourth="i")
     assert layout.reader("second", "fourth").unpack(data) == (2, 4)
+    assert layout.reader("second", "fourth").format == ">1xq2xi"
     assert layout.reader("first").size == 1
     assert layout.field("third").struct.unpack_from(data, layout.field("third").position) == (3,)
 
