@@ -105,9 +105,9 @@ def test_an_audit_is_the_findings_the_worst_first(spark, tmp_path):
     rows = audit.collect()
     assert [(row["severity"], row["id"], row["title"]) for row in rows] == [
         ("error", "LEP001", "a leader epoch checkpoint that cannot be read"),
-        ("warning", "IDX002", "part of an entry at the end of an offset index"),
-        ("warning", "TIX002", "part of an entry at the end of a time index"),
-        ("note", "DIR004", "a directory inside a partition's"),
+        ("warning", "IDX002", "a partial entry at the end of an offset index"),
+        ("warning", "TIX002", "a partial entry at the end of a time index"),
+        ("note", "DIR004", "a directory inside a partition directory"),
     ]
     assert {(row["topic"], row["partition"]) for row in rows} == {("orders", 1)}
     assert {name for name, _, _ in COLUMNS["findings"]} < set(audit.columns)
@@ -240,4 +240,4 @@ def test_a_directory_that_is_gone_does_not_fail_its_repr(spark, tmp_path):
     log = LogDirectory(spark, tmp_path / "data")
     (tmp_path / "data" / "orders-0").rmdir()
     assert "no Kafka files found" in repr(log)
-    assert "nothing of Kafka&#x27;s here" in log._repr_html_()
+    assert "no Kafka files found" in log._repr_html_()
