@@ -99,7 +99,7 @@ def _work(arguments: argparse.Namespace) -> int:
         done.rows += missing
         _show(done, _Shown.of(found, arguments), arguments)
     if done.rows and done.error is None and not arguments.quiet:
-        say(_summary(done))
+        say(_summary(done, is_complete=not (found.unreadable or found.malformed)))
     return done.exit_code or (options.FINDINGS if any(map(_is_bad, done.rows)) else options.CLEAN)
 
 
@@ -227,7 +227,9 @@ def _cells(row: Row, shown: _Shown) -> list[Any]:
         reason = row["reason"]
         if outcome not in reason:
             reason = f"{reason}; {outcome}"
-        reason = f"{row['file']}: {shown.text(reason)}"
+        reason = shown.text(reason)
+        if not reason.startswith(row["file"]):
+            reason = f"{row['file']}: {reason}"
         return [shown.path(row["path"]), None, None, None, None, None, reason]
     name = shown.directory(row["path"])
     cut_at = None
@@ -297,13 +299,17 @@ def _file_cells(row: Row, shown: _Shown) -> list[Any] | None:
 # ----------------------------------------------------------------------------------- summary
 
 
-def _summary(done: Done) -> str:
+def _summary(done: Done, *, is_complete: bool) -> str:
+    """Return one line; "no data lost" only if all of the input could be read."""
     partitions = [row for row in done.rows if row["kind"] == "partition"]
     read = sum(row["bytes_read"] for row in partitions)
     seconds = sum(row["estimated_seconds"] for row in partitions)
     parts = _losses(partitions, was_written=done.was_written)
     if not parts and partitions:
-        parts = [f"{rewriting.counted(len(partitions), 'partition')}, no data lost"]
+        lost = "no data lost"
+        if done.failures or done.checkpoints or not is_complete:
+            lost = "no loss found in what could be read"
+        parts = [f"{rewriting.counted(len(partitions), 'partition')}, {lost}"]
     elif not partitions:
         parts = ["nothing was recovered"]
     given_up = {row["path"] for row in done.rows if row["kind"] == "log_dir" and _is_bad(row)}

@@ -413,3 +413,12 @@ def test_the_clean_marker_is_kept_in_a_copy_of_what_was_stopped_cleanly(capsys, 
 def test_the_verb_is_known(capsys):
     assert cli.main(["recover", "--help"]) == CLEAN
     assert "--clean-shutdown" in capsys.readouterr().out
+
+
+def test_what_could_not_be_read_is_not_said_to_be_whole(tmp_path, capsys):
+    shutil.copytree(golden.log_dirs(golden.shared("clean-3.9.1"))[0], tmp_path / "data")
+    (tmp_path / "data" / "meta.properties").write_text("version=abc\n")
+    code, _, err = run_verb(recover.main, capsys, tmp_path / "data", "--engine=local")
+    assert code == 1
+    assert "no data lost" not in err
+    assert "no loss found in what could be read" in err
