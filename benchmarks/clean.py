@@ -27,9 +27,9 @@ from benchmarks import installed
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import Scheduler, system_clock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.oracle import jars
 from tests.oracle.client import Oracle
 

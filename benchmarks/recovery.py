@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.files import Segment
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.recovery import load_partition
+from kafka_log.loading.log_dir_recovery import load_partition
 from tests.oracle.client import Oracle
 
 

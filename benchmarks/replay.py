@@ -16,9 +16,9 @@ from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles, opened
-from kafka_log.producer_state import ProducerReplay, ProducerStateManager
+from kafka_log.producers.producer_state import ProducerReplay, ProducerStateManager
 
 START = 1_700_000_000_000
 MARKERS = 0.05

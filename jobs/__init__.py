@@ -1,8 +1,22 @@
-"""The command line: parse arguments, do the work, print the result; one module per verb.
+"""The command line: arguments to work to output; one module per verb.
 
-`python -m jobs.cli` puts the current directory first on the search path, and that directory may be
-evidence. It is dropped here, before anything else is imported. Our own packages are found next to
-this one.
+    cli                     join the verbs as `kafka-forensics`
+    compact                 the verb `compact`
+    compaction_explained    --explain, --explain-key and --what-if of `compact`
+    dump                    the verb `dump`
+    export                  the verb `export`
+    list                    the verb `list`
+    offsets                 the verb `offsets`
+    options                 what verbs share: options, exit codes, errors
+    places                  paths and the DIRECTORY column
+    recover                 the verb `recover`
+    retain                  the verb `retain`
+    rewriting               what `retain`, `recover` and `compact` share
+    running                 the warning that a broker is running
+    table                   tables and JSON lines
+
+`python -m jobs.cli` has the current directory first on the search path, and that may be evidence:
+it is dropped here, before anything else is imported. Our own packages come from beside this one.
 """
 
 import os

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from jobs.rewriting import Done, Found, Row
     from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.settings import CleanerSettings
-    from kafka_log.settings import Settings
-    from pipelines.compaction import CompactPartition
-    from pipelines.partition_tasks import PartitionTask
+    from kafka_log.config.settings import Settings
+    from pipelines.compaction.compaction import CompactPartition
+    from pipelines.engine.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
 Run Kafka's log cleaner offline. The result is byte for byte what a broker with the same settings
@@ -180,8 +180,8 @@ def _task_memory(text: str) -> int:
 
 def _work(arguments: argparse.Namespace) -> int:
     from kafka_log.checkpoints import cleaner_rows_without_log
-    from pipelines.compaction import checkpoint_changes
-    from pipelines.partition_tasks import END
+    from pipelines.compaction.compaction import checkpoint_changes
+    from pipelines.engine.partition_tasks import END
 
     compaction_explained.check(arguments)
     if arguments.skip_damaged and arguments.in_place:
@@ -245,9 +245,9 @@ def _why_one_task(arguments: argparse.Namespace) -> str | None:
 
 def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
     """Return the function to run on each partition."""
-    from pipelines.compaction import CompactPartition
-    from pipelines.engine import available_processors
-    from pipelines.parallel_compaction import Parallel
+    from pipelines.compaction.compaction import CompactPartition
+    from pipelines.compaction.parallel_compaction import Parallel
+    from pipelines.engine.engine import available_processors
 
     return CompactPartition(
         settings=_broker_settings(arguments, found.settings),

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from jobs.rewriting import Done, Found
-    from pipelines.compaction import CompactPartition
-    from pipelines.what_if import ScenarioTask
+    from pipelines.compaction.compaction import CompactPartition
+    from pipelines.compaction.what_if import ScenarioTask
 
 Row = dict[str, Any]
 
@@ -157,7 +157,7 @@ def _write(
     directory: Path,
     done: Done,
 ) -> None:
-    from pipelines.explanation import ExplainInto
+    from pipelines.compaction.explanation import ExplainInto
 
     function = ExplainInto(directory=str(directory), scratch=str(directory.parent), compact=compact)
     for row in rewriting.answers(
@@ -173,8 +173,8 @@ def _write(
 
 def _to_delta(source: Path, target: str) -> None:
     from jobs.export import spark_session
-    from pipelines.export import ensure_delta
-    from pipelines.schema import column_names, spark_schema
+    from pipelines.export.export import ensure_delta
+    from pipelines.source.schema import column_names, spark_schema
 
     files = sorted(map(str, source.glob("*.parquet")))
     if not files:
@@ -219,7 +219,7 @@ def _no_topic() -> None:
 
 
 def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int:
-    from pipelines.key_life import KeyLife
+    from pipelines.compaction.key_life import KeyLife
 
     done = rewriting.Done.of(found)
     function = KeyLife(key=arguments.explain_key, compact=compact)
@@ -269,7 +269,7 @@ def _life_cells(row: Row) -> list[object]:
 
 
 def _what_if(arguments: argparse.Namespace, found: Found) -> int:
-    from pipelines.what_if import AS_IT_IS, compared, judge, totals
+    from pipelines.compaction.what_if import AS_IT_IS, compared, judge, totals
 
     done = rewriting.Done.of(found)
     arguments.now = options.clock(arguments)()  # the same time for all scenarios
@@ -296,7 +296,7 @@ def _tasks(
     """Yield the partitions as `compact` would find them with these settings."""
     from jobs import compact
     from kafka_log.cleaner.passes import UNTIL_CLEAN
-    from pipelines.what_if import ScenarioTask
+    from pipelines.compaction.what_if import ScenarioTask
 
     changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})
     try:
@@ -324,7 +324,7 @@ def _side_by_side(total: Sequence[Row]) -> Iterator[str]:
 
 
 def _reduction(row: Row, _: list[str]) -> str | None:
-    from pipelines.what_if import reduction
+    from pipelines.compaction.what_if import reduction
 
     percent = reduction(row)
     return None if percent is None else f"{percent:.1f} %"

@@ -13,8 +13,8 @@ from jobs.running import log_dirs_around, warn_running
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kafka_log.directory import FoundFile
     from kafka_log.dump import BytesDecoder, DumpOptions, Filters, Report
+    from kafka_log.inventory.directory import FoundFile
 
 _LARGE = 256 * 1024 * 1024
 _STRING_DECODER = "org.apache.kafka.tools.api.StringDecoder"
@@ -338,7 +338,7 @@ def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:
 
 def _found(path: str, report: Report) -> Iterator[FoundFile]:
     """Return a path with the name of a Kafka file itself, else the files below the path."""
-    from kafka_log.directory import find_files, found_file
+    from kafka_log.inventory.directory import find_files, found_file
     from kafka_log.names import FileKind
 
     file = found_file(path)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_log.evidence.inventory import Inventory
-    from pipelines.export import Exported, Written
+    from kafka_log.inventory.inventory import Inventory
+    from pipelines.export.export import Exported, Written
 
 _DESCRIPTION = """\
 Write the contents of log directories as Delta or Parquet tables, one directory per table. A
@@ -98,7 +98,7 @@ def _parser() -> options.Parser:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.schema import COLUMNS, WHAT_IF
+    from pipelines.source.schema import COLUMNS, WHAT_IF
 
     if arguments.output is None:
         raise options.UsageError("no --output DIR given")
@@ -154,8 +154,8 @@ def _exit_code(exported: Exported) -> int:
 
 def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     from kafka_log.errors import LogError
-    from pipelines.options import OptionsError
-    from pipelines.storage import Storage, StorageError
+    from pipelines.source.options import OptionsError
+    from pipelines.source.storage import Storage, StorageError
 
     try:
         inventory = Storage(arguments.paths).scan()  # report problems before Spark starts
@@ -167,9 +167,9 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from pipelines.export import DeltaUnavailableError, export
+    from pipelines.engine.progress import progress_bar
+    from pipelines.export.export import DeltaUnavailableError, export
     from pipelines.log_directory import LogDirectory
-    from pipelines.progress import progress_bar
 
     try:
         return export(
@@ -221,7 +221,7 @@ def spark_session(form: str, *, is_small: bool = False) -> SparkSession:
     except sessions.SparkUnavailableError as error:
         if form != "delta":
             raise options.CannotRunError(str(error)) from None
-        from pipelines.export import without_delta
+        from pipelines.export.export import without_delta
 
         found = "Spark did not start with Delta's jars"
         raise options.CannotRunError(without_delta(found)) from None
@@ -296,7 +296,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _of_what_if(arguments: argparse.Namespace, tables: Sequence[str]) -> dict[str, str]:
     """Return the option `now` for tables that show what would happen at a time."""
-    from pipelines.schema import WHAT_IF
+    from pipelines.source.schema import WHAT_IF
 
     is_asked = arguments.now is not None and not WHAT_IF.isdisjoint(tables)
     return {"now": str(arguments.now)} if is_asked else {}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_log.evidence.inventory import File, Inventory, LogDir
+    from kafka_log.inventory.inventory import File, Inventory, LogDir
 
 Row = dict[str, Any]
 
@@ -60,9 +60,9 @@ def _parser() -> options.Parser:
 
 
 def _list(arguments: argparse.Namespace) -> int:
-    from kafka_log.evidence.lost_segments import with_lost_segments
-    from kafka_log.evidence.scan import scan
-    from kafka_log.settings import read_settings
+    from kafka_log.config.settings import read_settings
+    from kafka_log.inventory.lost_segments import with_lost_segments
+    from kafka_log.inventory.scan import scan
 
     inventory = scan(arguments.paths)
     settings = read_settings(metadata=inventory.metadata, node_id=inventory.node_id)
@@ -80,7 +80,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:
-    from pipelines.tables.inventory import file_row, log_dir_row, problem_row
+    from pipelines.source.tables.inventory import file_row, log_dir_row, problem_row
 
     selection = options.Selection.of(arguments)
     placed = _placed_rows(inventory, selection, arguments)
@@ -99,9 +99,9 @@ def _placed_rows(
     inventory: Inventory, selection: options.Selection, arguments: argparse.Namespace
 ) -> Iterator[tuple[str, Row]]:
     """Yield the rows of the partitions of all log dirs in order, each with its log dir."""
-    from pipelines.engine import EngineError, Failure, run
-    from pipelines.progress import progress_bar
-    from pipelines.tables.inventory import PartitionTask, bytes_to_read, placed_rows
+    from pipelines.engine.engine import EngineError, Failure, run
+    from pipelines.engine.progress import progress_bar
+    from pipelines.source.tables.inventory import PartitionTask, bytes_to_read, placed_rows
 
     tasks = [
         PartitionTask(log_dir.path, partition, arguments.segments, arguments.files)
@@ -268,7 +268,7 @@ def _heading(row: Row, log_dir: LogDir) -> Iterator[str]:
 
 def _owner(row: Row, log_dir: LogDir) -> str:
     """Return the ids in meta.properties, or what is wrong with that file."""
-    from kafka_log.evidence.inventory import Trouble
+    from kafka_log.inventory.inventory import Trouble
     from kafka_log.names import FileKind
 
     known = [f"node {row['node_id']}"] if row["node_id"] is not None else []

@@ -341,7 +341,7 @@ def producer_id(text: str) -> int:
 
 def high_watermark(text: str) -> int:
     """Parse a high watermark: an offset, or `end`, which becomes END."""
-    from pipelines.partition_tasks import END
+    from pipelines.engine.partition_tasks import END
 
     return END if text == "end" else natural(text, "an offset, or `end`", most=_LARGEST)
 
@@ -396,7 +396,7 @@ class Selection:
 
 
 def add_settings(parser: Parser) -> None:
-    """Add `config` and `set`; see kafka_log/settings.py."""
+    """Add `config` and `set`; see kafka_log/config/settings.py."""
     group = parser.add_argument_group(
         "settings (by default from the KRaft metadata in the log dir, else Kafka's defaults)"
     )
@@ -482,7 +482,7 @@ def add_format(parser: Parser) -> None:
 
 
 def add_engine(parser: Parser) -> None:
-    """Add `engine`, for `pipelines.engine.run`."""
+    """Add `engine`, for `pipelines.engine.engine.run`."""
     parser.add_argument(
         "--engine",
         choices=("auto", "local", "spark"),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kafka_log.evidence.inventory import Inventory
+    from kafka_log.inventory.inventory import Inventory
 
 COLUMN = "directory"
 

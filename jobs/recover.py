@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jobs.places import Places
     from jobs.rewriting import Done, Found, Row
-    from pipelines.partition_tasks import PartitionTask
+    from pipelines.engine.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
 Show what would be lost if a broker started on this directory: one row per partition that loses
@@ -79,7 +79,7 @@ def _parser() -> options.Parser:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from kafka_log.recovery import Assignments
+    from kafka_log.loading.log_dir_recovery import Assignments
     from pipelines.recovery import RecoverPartition, checkpoint_changes
 
     found = rewriting.find(arguments)
@@ -115,9 +115,9 @@ def _with_knowledge(task: PartitionTask, arguments: argparse.Namespace) -> Parti
 
 def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
     """Yield what happens to the log dirs themselves, if whole ones were given."""
-    from kafka_log.config import LogConfig
+    from kafka_log.config.log_config import LogConfig
+    from kafka_log.loading.log_dir_recovery import plan_log_dir
     from kafka_log.names import FileKind
-    from kafka_log.recovery import plan_log_dir
 
     answered = set() if found.metadata is None else {"-stray"}
     if arguments.clean_shutdown is not None:

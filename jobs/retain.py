@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jobs.rewriting import Found, Row
-    from pipelines.partition_tasks import PartitionTask
+    from pipelines.engine.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
 Show which segments one run of retention would delete, and why it keeps the others. Segments are
@@ -64,7 +64,7 @@ def _parser() -> options.Parser:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.partition_tasks import END
+    from pipelines.engine.partition_tasks import END
     from pipelines.retention import checkpoint_changes, retain_partition
 
     found = rewriting.find(arguments)
@@ -129,7 +129,7 @@ def _cells(row: Row) -> list[object]:
 _NUMBERS = re.compile(
     r"retention\.(?P<limit>ms|bytes) (?P<set>\d+)|(?P<number>\d+) (?P<unit>ms|bytes)"
 )
-"""Durations and sizes in the reasons of kafka_log/retention.py."""
+"""Durations and sizes in the reasons of kafka_log/retention/breaches.py."""
 
 
 def _reason(text: str) -> str:

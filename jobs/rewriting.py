@@ -17,7 +17,7 @@ from jobs import options
 from jobs.places import Places
 from jobs.running import warn_running
 from kafka_format.shown_text import say
-from kafka_log.directory import FOLLOWED
+from kafka_log.inventory.directory import FOLLOWED
 from pipelines.report.text import counted as counted  # noqa: PLC0414  # for verbs
 from pipelines.report.text import human_duration
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafka_log.checkpoints import CheckpointChanges
-    from kafka_log.evidence.cluster_metadata import ClusterMetadata
-    from kafka_log.evidence.inventory import Inventory, LogDir, Problem
-    from kafka_log.settings import Settings
-    from pipelines.partition_tasks import Destination, PartitionTask
+    from kafka_log.config.settings import Settings
+    from kafka_log.inventory.cluster_metadata import ClusterMetadata
+    from kafka_log.inventory.inventory import Inventory, LogDir, Problem
+    from pipelines.engine.partition_tasks import Destination, PartitionTask
 
 Row = dict[str, Any]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -141,7 +141,7 @@ class Rewriting:
         """Process all selected partitions and put the results in place."""
         from kafka_format.errors import FormatError
         from kafka_log.errors import LogError
-        from pipelines.partition_tasks import FULL_OUTPUT, destination, is_full_disk
+        from pipelines.engine.partition_tasks import FULL_OUTPUT, destination, is_full_disk
 
         mode = options.mode(arguments)
         if mode is options.Mode.IN_PLACE and arguments.engine == "spark":
@@ -230,9 +230,9 @@ def answers(
     `scratch` is a directory where workers record their progress; by default that of the tasks.
     """
     from kafka_format.columnar.compilation import warn_if_slow
-    from pipelines.engine import EngineError, Failure, run
-    from pipelines.partition_tasks import FULL_OUTPUT
-    from pipelines.progress import progress_bar
+    from pipelines.engine.engine import EngineError, Failure, run
+    from pipelines.engine.partition_tasks import FULL_OUTPUT
+    from pipelines.engine.progress import progress_bar
 
     warn_if_slow(sum(task.size_in_bytes for task in tasks))
     try:
@@ -298,11 +298,11 @@ class Found:
 def find(arguments: argparse.Namespace) -> Found:
     """Find the selected partitions; report on stderr what could not be read."""
     from kafka_format.errors import FormatError
-    from kafka_log.evidence.inventory import Trouble
-    from kafka_log.evidence.lost_segments import with_lost_segments
-    from kafka_log.evidence.scan import scan
-    from kafka_log.settings import SettingsError, read_settings
-    from pipelines.partition_tasks import partition_tasks
+    from kafka_log.config.settings import SettingsError, read_settings
+    from kafka_log.inventory.inventory import Trouble
+    from kafka_log.inventory.lost_segments import with_lost_segments
+    from kafka_log.inventory.scan import scan
+    from pipelines.engine.partition_tasks import partition_tasks
 
     for path in arguments.paths:
         if _is_file_of_kafkas(path):
@@ -508,7 +508,7 @@ def tell_findings(rows: Iterable[Row]) -> None:
 
 
 def text_of(error: Exception) -> str:
-    from pipelines.processes import os_error_text
+    from pipelines.engine.processes import os_error_text
 
     return os_error_text(error) if isinstance(error, OSError) else str(error)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _DEEPEST = 8
-"""How deep below a path log dirs are searched for, as in kafka_log/evidence/scan.py."""
+"""How deep below a path log dirs are searched for, as in kafka_log/inventory/scan.py."""
 
 
 def warn_running(log_dirs: Iterable[str]) -> None:
@@ -47,7 +47,7 @@ def log_dirs_around(paths: Iterable[str]) -> Iterator[str]:
 
 
 def _below(directory: str, lock: str, depth: int) -> Iterator[str]:
-    from kafka_log.directory import EntryKind, list_directory
+    from kafka_log.inventory.directory import EntryKind, list_directory
     from kafka_log.names import parse_directory_name
 
     # The verb itself reports directories that cannot be listed.

@@ -28,7 +28,7 @@ from kafka_log.names import FileKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_log.evidence.inventory import LogDir
+    from kafka_log.inventory.inventory import LogDir
 
 TopicPartition = tuple[str, int]
 CheckpointChanges = dict[FileKind, dict[TopicPartition, "int | None"]]
@@ -184,7 +184,7 @@ def malformed_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[tuple[str, For
 
     Such a file is read as one without rows. A broker takes the log dir offline.
     """
-    from kafka_log.evidence.inventory import CheckpointState
+    from kafka_log.inventory.inventory import CheckpointState
 
     for log_dir in log_dirs:
         for kind, checkpoint in log_dir.checkpoints.items():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka_log.segment import LogSegment
+    from kafka_log.segment.log_segment import LogSegment
 
 
 class LogError(Exception):

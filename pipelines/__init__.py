@@ -1,4 +1,19 @@
-"""Spark over the rules below: thin, DataFrame to DataFrame."""
+"""Spark and processes over the rules of kafka_log.
+
+audit            findings, worst first
+compaction/      the job `compact`
+engine/          run tasks in this process, in processes or on Spark
+export/          tables to Delta or Parquet
+log_directory    LogDirectory: every table as a method, for notebooks
+manifest         SHA-256 of what was read
+offsets          the job `offsets`
+recovery         the job `recover`
+report/          results as text and HTML
+retention        the job `retain`
+session          the SparkSession
+source/          the data source `kafka_files`
+values           keys and values as text, JSON or Avro
+"""
 
 from __future__ import annotations
 
@@ -7,11 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipelines.log_directory import LogDirectory
-    from pipelines.source import register
+    from pipelines.source.data_source import register
 
 __all__ = ["LogDirectory", "register"]
 
-_FACES = {"LogDirectory": "pipelines.log_directory", "register": "pipelines.source"}
+_FACES = {"LogDirectory": "pipelines.log_directory", "register": "pipelines.source.data_source"}
 
 
 def __getattr__(name: str) -> Any:

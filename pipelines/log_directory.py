@@ -11,7 +11,8 @@
     log.create_views("kafka")
     spark.sql("SELECT topic, count(*) FROM kafka_records GROUP BY topic")
 
-Options are those of `kafka_files` (pipelines.options), spelled as in Python, with Python's values.
+Options are those of `kafka_files` (pipelines/source/options.py), spelled as in Python, with
+Python's values.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pipelines.options import OptionsError, parse_options
 from pipelines.report.summary import Summary
-from pipelines.schema import COLUMNS, nearest
-from pipelines.selection import ensure_meant
-from pipelines.storage import Storage, StorageError, shown
+from pipelines.source.options import OptionsError, parse_options
+from pipelines.source.schema import COLUMNS, nearest
+from pipelines.source.selection import ensure_meant
+from pipelines.source.storage import Storage, StorageError, shown
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_log.evidence.inventory import Inventory
+    from kafka_log.inventory.inventory import Inventory
     from pipelines.values import Reading
 
 FORMAT = "kafka_files"
 
 
 class TableOptions(TypedDict, total=False):
-    """As in pipelines.options."""
+    """As in pipelines.source.options."""
 
     topics: str | Iterable[str]
     subscribe: str | Iterable[str]
@@ -75,7 +76,7 @@ class LogDirectory:
     """
 
     def __init__(self, spark: SparkSession, *paths: str | os.PathLike[str]) -> None:
-        from pipelines.source import register
+        from pipelines.source.data_source import register
 
         if not paths:
             raise StorageError("no path given: expected LogDirectory(spark, path, …)")
@@ -90,7 +91,7 @@ class LogDirectory:
         return self.storage.scan()
 
     def table(self, table: str, **options: Unpack[TableOptions]) -> DataFrame:
-        """One of `pipelines.schema.COLUMNS`, by name. Raises OptionsError."""
+        """One of `pipelines.source.schema.COLUMNS`, by name. Raises OptionsError."""
         return self.read(table, option_texts(options))
 
     def read(self, table: str, options: Mapping[str, str]) -> DataFrame:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kafka_format.access import TOUCHED, Identity, is_appended_to
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import name_base64, name_text
-from pipelines.engine import Failure, run
-from pipelines.storage import is_local, local_path
+from pipelines.engine.engine import Failure, run
+from pipelines.source.storage import is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafka_log.evidence.inventory import File, Inventory
-    from pipelines.storage import Storage
+    from kafka_log.inventory.inventory import File, Inventory
+    from pipelines.source.storage import Storage
 
 _PIECE = 4 * 1024 * 1024
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

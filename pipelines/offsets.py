@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_log.clock import FixedClock
+from kafka_log.log.partition_offsets import read_offsets
 from kafka_log.names import DirectoryKind
-from kafka_log.partition_offsets import read_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pipelines.partition_tasks import PartitionTask
+    from pipelines.engine.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 

@@ -11,8 +11,14 @@ from kafka_log.checkpoints import LogBounds, after_clean_stop
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import check_in_place
+from kafka_log.loading.log_dir_recovery import (
+    Assignments,
+    Fate,
+    PartitionPlan,
+    plan_replica,
+    recover_replica,
+)
 from kafka_log.loading.lost_data import first_cut, losses_of
-from kafka_log.recovery import Assignments, Fate, PartitionPlan, plan_replica, recover_replica
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from kafka_log.loading.losses import Losses
     from kafka_log.loading.lost_data import Cut
     from kafka_log.loading.partition_recovery import RecoveryPlan, RecoveryRow
-    from pipelines.partition_tasks import PartitionTask
+    from pipelines.engine.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 

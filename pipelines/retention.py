@@ -9,16 +9,16 @@ from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.names import DirectoryKind
-from kafka_log.retention import why_exempt
-from kafka_log.retention_plan import plan_on_overlay, retain_in_place
-from pipelines.partition_tasks import END
+from kafka_log.retention.breaches import why_exempt
+from kafka_log.retention.plan import plan_on_overlay, retain_in_place
+from pipelines.engine.partition_tasks import END
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kafka_log.checkpoints import CheckpointChanges
-    from kafka_log.retention_plan import RetentionPlan, SegmentVerdict
-    from pipelines.partition_tasks import PartitionTask
+    from kafka_log.retention.plan import RetentionPlan, SegmentVerdict
+    from pipelines.engine.partition_tasks import PartitionTask
 
 Row = dict[str, Any]
 

@@ -95,7 +95,7 @@ def _ensure_avro() -> None:
     import pyspark
     from pyspark.sql import SparkSession
 
-    from pipelines.source import has_class
+    from pipelines.source.data_source import has_class
 
     spark = SparkSession.getActiveSession()
     if spark is not None and not has_class(spark, _AVRO_CLASS):

@@ -20,7 +20,7 @@ from kafka_format.record import NO_TIMESTAMP
 from kafka_log.appends.batches import DefaultBatch, iter_appended
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.appends.records import iter_offsets, prefers_kernels
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,
     InvalidRecordError,

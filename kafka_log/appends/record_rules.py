@@ -16,7 +16,7 @@ from kafka_format.compression import Codec
 from kafka_format.record import NO_TIMESTAMP, Record, TimestampType, wrap_int64
 from kafka_log.appends.batches import AppendedBatch, DefaultBatch, LegacyBatch, LegacyRecord
 from kafka_log.appends.records import Records, RecordSummary
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,
     InvalidRecordError,

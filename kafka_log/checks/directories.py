@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from kafka_format.shown_text import shortened
 from kafka_log.checks.finding import About, Finding
-from kafka_log.directory import EntryKind
-from kafka_log.evidence.inventory import Trouble
+from kafka_log.inventory.directory import EntryKind
+from kafka_log.inventory.inventory import Trouble
 from kafka_log.names import parse_directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka_log.evidence.cluster_metadata import ClusterMetadata
-    from kafka_log.evidence.inventory import Inventory, Partition, Problem
+    from kafka_log.inventory.cluster_metadata import ClusterMetadata
+    from kafka_log.inventory.inventory import Inventory, Partition, Problem
 
 
 def directory_findings(inventory: Inventory) -> Iterator[Finding]:

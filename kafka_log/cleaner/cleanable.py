@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_log.segments import size_in_bytes
+from kafka_log.segment.log_segments import size_in_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
+    from kafka_log.log.unified_log import PartitionLog
+    from kafka_log.segment.log_segment import LogSegment
 
 _LONG_MAX = 2**63 - 1
 

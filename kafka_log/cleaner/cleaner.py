@@ -39,8 +39,8 @@ from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 from kafka_log.clock import system_clock
 from kafka_log.errors import SegmentOffsetOverflowError
-from kafka_log.segment import LogSegment
-from kafka_log.segment_files import (
+from kafka_log.segment.log_segment import LogSegment
+from kafka_log.segment.segment_files import (
     create_new_cleaned_segment,
     delete_producer_snapshots,
     split_overflowed_segment,
@@ -63,10 +63,10 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
+    from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
-    from kafka_log.file_records import FileRecords
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
+    from kafka_log.segment.file_records import FileRecords
 
     Int64s = npt.NDArray[np.int64]
 

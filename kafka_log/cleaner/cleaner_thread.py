@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.stats import CleanerStats, Removed
     from kafka_log.cleaner.witness import Witness
     from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
-    from kafka_log.log import PartitionLog
-    from kafka_log.retention import Breach
-    from kafka_log.segment import LogSegment
+    from kafka_log.config.log_config import LogConfig
+    from kafka_log.log.unified_log import PartitionLog
+    from kafka_log.retention.breaches import Breach
+    from kafka_log.segment.log_segment import LogSegment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from kafka_format.columnar.records import RecordColumns
     from kafka_log.disk.files import File, Files
-    from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
+    from kafka_log.log.unified_log import PartitionLog
+    from kafka_log.segment.log_segment import LogSegment
 
 _CHUNK = 4 * 1024 * 1024
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.columns.blocks import Block, Piece
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]

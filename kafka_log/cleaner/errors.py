@@ -8,7 +8,7 @@ from kafka_log.errors import LogError
 
 if TYPE_CHECKING:
     from kafka_log.disk.output import TopicPartition
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
 
 class LogCleaningAbortedError(LogError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka_log.segment import LogSegment
+    from kafka_log.segment.log_segment import LogSegment
 
 _INT32_MAX = 2**31 - 1
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.disk.files import Files
     from kafka_log.disk.output import TopicPartition
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
 _CHECKPOINT = FileKind.CLEANER_OFFSET_CHECKPOINT.value
 

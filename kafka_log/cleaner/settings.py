@@ -12,7 +12,7 @@ from kafka_log.errors import LogError
 
 if TYPE_CHECKING:
     from kafka_log.cleaner.releases import CleanerRules
-    from kafka_log.settings import Settings
+    from kafka_log.config.settings import Settings
 
 MEBIBYTE = 1024 * 1024
 

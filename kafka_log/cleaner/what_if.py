@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.cleaner import Cleaner
     from kafka_log.cleaner.explain.rows import ReasonRows
     from kafka_log.cleaner.witness import Witness
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
 
 RETENTION = "retention"

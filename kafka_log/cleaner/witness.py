@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         PieceDecisions,
         RecordFilter,
     )
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
     Int64s = npt.NDArray[np.int64]
 

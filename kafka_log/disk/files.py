@@ -32,7 +32,7 @@ from kafka_format.access import (
     place_outside,
 )
 from kafka_format.errors import CorruptError
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import FileState, parse_file_name
 
 if TYPE_CHECKING:

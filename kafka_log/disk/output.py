@@ -33,7 +33,7 @@ from kafka_format.checkpoint_file import (
 from kafka_format.errors import FormatError
 from kafka_log.disk.files import open_to_write
 from kafka_log.errors import LogError
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:

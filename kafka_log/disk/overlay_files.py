@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format.access import ChangedError, open_evidence
 from kafka_log.clock import Clock, system_clock
 from kafka_log.disk.files import DiskFiles, File, Files
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import parse_file_name
 
 if TYPE_CHECKING:

@@ -1,9 +1,20 @@
-"""kafka-dump-log in our hands: what it prints for every kind of file.
+"""What kafka-dump-log prints for every kind of file, and the same as JSON.
 
-    dump(find_files("/data/orders-0"), DumpOptions(deep=True), output, report)
-
-Mirrors org.apache.kafka.tools.DumpLogSegments: its words, its order, its mismatch reports. It ends
-with an exception at the first damage; this does not.
+columns        large logs: columns to lines, by kernels
+decoders       the decoders of kafka-dump-log for internal topics
+file_pieces    read a large side file in pieces
+gaps           offsets that do not follow each other
+index_slots    the slots of an index, in pieces
+indexes        `.index` and `.timeindex`, checked against the log
+kernels        fill templates from columns
+lines          the lines of a log, as text and as JSON
+logs           `.log` and `.checkpoint` files
+options        options and filters of a dump
+output         write lines to a stream in large pieces
+report         findings while a dump runs, and its summary
+rows           small logs and rare cases, batch by batch
+side_files     the other files, one entry per line
+template       a line with fields to fill
 """
 
 from __future__ import annotations
@@ -23,14 +34,14 @@ from kafka_format.file_kinds import (
 from kafka_log.dump.options import BytesDecoder, DumpOptions, Filters, RecordDecoder
 from kafka_log.dump.output import Output, file_fields, json_line
 from kafka_log.dump.report import Report
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import FileKind, FileName, FileState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka_format.access import EvidenceFile
-    from kafka_log.directory import FoundFile
+    from kafka_log.inventory.directory import FoundFile
 
 __all__ = [
     "BytesDecoder",

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.directory import FoundFile
     from kafka_log.dump.options import DumpOptions, Filters
     from kafka_log.dump.output import Output
     from kafka_log.dump.report import Report
     from kafka_log.dump.template import Template
+    from kafka_log.inventory.directory import FoundFile
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]

@@ -24,7 +24,7 @@ from kafka_format.log_file import LogFile
 from kafka_log.dump.index_slots import IndexSlots
 from kafka_log.dump.output import Output, file_fields, json_line
 from kafka_log.dump.rows import ensure_within_limit
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
     from kafka_format.access import EvidenceFile
     from kafka_format.log_file import AnyBatch
-    from kafka_log.directory import FoundFile
     from kafka_log.dump.index_slots import IndexEnd
     from kafka_log.dump.options import DumpOptions
     from kafka_log.dump.report import Report
+    from kafka_log.inventory.directory import FoundFile
 
 _NO_OFFSET = -1
 _NO_TIMESTAMP = -1

@@ -13,9 +13,9 @@ from itertools import islice
 from kafka_format.java_text import decode_utf8
 from kafka_format.record import Header
 from kafka_format.shown_text import escaped
-from kafka_log.directory import FoundFile
 from kafka_log.dump.output import file_fields, json_line
 from kafka_log.dump.template import Template
+from kafka_log.inventory.directory import FoundFile
 
 RECORD_INDENT = "|"
 

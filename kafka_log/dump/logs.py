@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from kafka_format.access import EvidenceFile
     from kafka_format.log_file import AnyBatch
-    from kafka_log.directory import FoundFile
     from kafka_log.dump.report import Report
+    from kafka_log.inventory.directory import FoundFile
 
 # What a dump takes row by row, and what compiled code takes to load: seconds, on a usual machine.
 _BATCH_SECONDS = 10e-6

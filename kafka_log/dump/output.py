@@ -10,7 +10,7 @@ from kafka_format.shown_text import escaped, json_escaped, name_base64, name_byt
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kafka_log.directory import FoundFile
+    from kafka_log.inventory.directory import FoundFile
 
 _PIECE = 256 * 1024
 

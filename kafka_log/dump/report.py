@@ -20,16 +20,16 @@ from kafka_format.errors import (
     UnsupportedError,
 )
 from kafka_format.shown_text import escaped
-from kafka_log.directory import FOLLOWED
 from kafka_log.dump.output import file_fields, json_line, partition_fields, path_fields
+from kafka_log.inventory.directory import FOLLOWED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_format.errors import Location
-    from kafka_log.directory import FoundFile
     from kafka_log.dump.gaps import Gaps
     from kafka_log.dump.output import Output
+    from kafka_log.inventory.directory import FoundFile
 
 _LINES = 10
 _ALL_OF_THEM = "--all-findings prints them"

@@ -38,8 +38,8 @@ from kafka_log.dump.options import BytesDecoder, DumpOptions, RecordDecoder
 
 if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
-    from kafka_log.directory import FoundFile
     from kafka_log.dump.report import Report
+    from kafka_log.inventory.directory import FoundFile
 
 _PART = 256 * 1024
 _NUMBERS = {BytesDecoder.INTEGER: 4, BytesDecoder.LONG: 8}

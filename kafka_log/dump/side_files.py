@@ -26,8 +26,8 @@ from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
     from kafka_format.access import EvidenceFile
-    from kafka_log.directory import FoundFile
     from kafka_log.dump.options import DumpOptions
+    from kafka_log.inventory.directory import FoundFile
 
 _PIECE_ENTRIES = 16 * 1024
 

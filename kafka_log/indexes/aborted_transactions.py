@@ -14,7 +14,7 @@ import numpy as np
 from kafka_format.errors import Location, UnsupportedError
 from kafka_format.transaction_index import DTYPE, VERSION, AbortedTransaction
 from kafka_log.errors import CorruptIndexError, IllegalArgumentError
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from kafka_format import java_text
 from kafka_log.errors import LogLoadError
 from kafka_log.loading.journal import Action, Journal
 from kafka_log.names import FileKind, FileState, segment_file_name
-from kafka_log.segment import LogSegment
+from kafka_log.segment.log_segment import LogSegment
 
 if TYPE_CHECKING:
     from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
+    from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
 
 _LONG_MAX = 2**63 - 1

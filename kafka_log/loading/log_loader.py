@@ -25,15 +25,15 @@ from kafka_log.errors import (
     LogLoadError,
     SegmentOffsetOverflowError,
 )
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.loading.journal import Action, Journal
 from kafka_log.loading.left_overs import offset_of, settle_left_overs
 from kafka_log.loading.rebuild_state import rebuild_producer_state, take_snapshot, told_snapshots
 from kafka_log.names import DirectoryKind, FileKind, FileState, segment_file_name
-from kafka_log.producer_state import ProducerStateManager
+from kafka_log.producers.producer_state import ProducerStateManager
 from kafka_log.producers.snapshots import ProducerSnapshots
-from kafka_log.segment import LogSegment
-from kafka_log.segment_files import (
+from kafka_log.segment.log_segment import LogSegment
+from kafka_log.segment.segment_files import (
     delete_producer_snapshots,
     delete_segment_files,
     split_overflowed_segment,
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kafka_log.clock import Clock, Scheduler
-    from kafka_log.config import LogConfig
+    from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
-    from kafka_log.leader_epochs import LeaderEpochFileCache
-    from kafka_log.segments import LogSegments
+    from kafka_log.log.leader_epochs import LeaderEpochFileCache
+    from kafka_log.segment.log_segments import LogSegments
 
 _T = TypeVar("_T")
 _LONG_MAX = 2**63 - 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_log.config import MEBIBYTE, LogConfig
+from kafka_log.config.log_config import MEBIBYTE, LogConfig
 from kafka_log.errors import LogLoadError
 from kafka_log.loading.journal import Action
 from kafka_log.names import FileKind, FileState, metadata_snapshot_name, parse_file_name

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from kafka_log.checkpoints import Checkpointed
     from kafka_log.clock import Clock
-    from kafka_log.config import LogConfig
+    from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.loading.partition_recovery import LoadedPartition
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
 
 @dataclass(slots=True, kw_only=True)

@@ -30,7 +30,7 @@ from kafka_log.loading.metadata_log import (
     METADATA_TOPIC_ID,
     recover_metadata_snapshots,
 )
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
     DirectoryKind,
@@ -41,10 +41,10 @@ from kafka_log.names import (
 if TYPE_CHECKING:
     import uuid
 
-    from kafka_log.config import LogConfig
-    from kafka_log.leader_epochs import LeaderEpochFileCache
-    from kafka_log.producer_state import ProducerStateManager
-    from kafka_log.segments import LogSegments
+    from kafka_log.config.log_config import LogConfig
+    from kafka_log.log.leader_epochs import LeaderEpochFileCache
+    from kafka_log.producers.producer_state import ProducerStateManager
+    from kafka_log.segment.log_segments import LogSegments
 
 BYTES_PER_SECOND = 950_000_000
 """How fast Kafka's own loader reads and checks uncompressed batches (docs/performance.md)."""

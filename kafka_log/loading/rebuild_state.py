@@ -13,16 +13,16 @@ from kafka_format.batch_layout import BATCH, LENGTH_AT, LENGTH_END
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import CorruptError
 from kafka_log.loading.journal import Action, Journal
-from kafka_log.producer_state import ProducerReplay
+from kafka_log.producers.producer_state import ProducerReplay
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kafka_log.clock import Clock
-    from kafka_log.file_records import FileRecords
-    from kafka_log.producer_state import ProducerStateManager, SnapshotFile
-    from kafka_log.segment import LogSegment
-    from kafka_log.segments import LogSegments
+    from kafka_log.producers.producer_state import ProducerStateManager, SnapshotFile
+    from kafka_log.segment.file_records import FileRecords
+    from kafka_log.segment.log_segment import LogSegment
+    from kafka_log.segment.log_segments import LogSegments
 
 _HEADER_ALONE = BATCH.field("batch_length").struct.pack(HEADER_SIZE - LENGTH_END)
 """The length of a batch without records."""

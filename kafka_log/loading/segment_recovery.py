@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from kafka_format.columnar.records import Damage
     from kafka_log.indexes.bulk import Selected
     from kafka_log.indexes.index_files import TimestampOffset
-    from kafka_log.leader_epochs import LeaderEpochFileCache
-    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.log.leader_epochs import LeaderEpochFileCache
+    from kafka_log.producers.producer_state import ProducerStateManager
     from kafka_log.producers.replay import BatchReader
-    from kafka_log.segment import LogSegment
+    from kafka_log.segment.log_segment import LogSegment
 
     Int64s = npt.NDArray[np.int64]
 

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_log.producer_state import ProducerStateManager
     from kafka_log.producers.append import ProducerAppendInfo
+    from kafka_log.producers.producer_state import ProducerStateManager
 
     Int64s = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kafka_format.log_file import AnyBatch
-    from kafka_log.producer_state import ProducerStateManager
+    from kafka_log.producers.producer_state import ProducerStateManager
 
 
 class ProducerValidation(NamedTuple):

@@ -12,7 +12,7 @@ from pipelines.report.text import counted, human_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kafka_log.evidence.inventory import Inventory, LogDir, Topic
+    from kafka_log.inventory.inventory import Inventory, LogDir, Topic
 
 MOST_TOPICS = 30
 """The largest topics that are listed; the others are only counted."""

@@ -10,9 +10,9 @@ from kafka_format.control import ControlRecordType, encode_control_record, end_t
 from kafka_format.record import SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests import golden
 
 NOW = 1_794_820_000_000

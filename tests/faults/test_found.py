@@ -12,7 +12,7 @@ from jobs import recover
 from kafka_format.access import open_evidence, watching
 from kafka_format.checkpoint_file import read_offset_checkpoint
 from kafka_log.disk.files import DiskFiles
-from pipelines import partition_tasks
+from pipelines.engine import partition_tasks
 from tests.faults.calls import Calls, Fault
 from tests.faults.directories import NOW, make
 from tests.jobs.verbs import run_verb

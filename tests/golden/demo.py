@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jobs import cli
-from kafka_log.directory import find_files
+from kafka_log.inventory.directory import find_files
 from tests import golden
 
 PACK = "unclean-4.3.1"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import pipelines
-from pipelines.schema import COLUMNS
+from pipelines.source.schema import COLUMNS
 from tests.hostile.case import Case
 from tests.hostile.corpus import CASES, built
 

@@ -134,7 +134,7 @@ def test_in_several_processes_of_a_program_that_has_the_directory_on_its_path(tm
     evidence = Evidence(tmp_path, modules=["pyarrow", "pandas", "pyspark_evil"])
     program = (
         "import sys\n"
-        "from pipelines.engine import run\n"
+        "from pipelines.engine.engine import run\n"
         "from tests.hostile.imports import imports\n"
         "before = [*sys.path]\n"
         "rows = [*run(['pyarrow', 'pandas'], imports, processes=2)]\n"

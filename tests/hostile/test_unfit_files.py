@@ -12,10 +12,10 @@ from jobs import compact, dump, offsets, recover, retain
 from jobs import list as list_verb
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS
 from kafka_format.errors import FormatError
-from pipelines.options import parse_options
-from pipelines.storage import Storage
-from pipelines.tables import reader_of
-from pipelines.tables.side_files import DamageError
+from pipelines.source.options import parse_options
+from pipelines.source.storage import Storage
+from pipelines.source.tables import reader_of
+from pipelines.source.tables.side_files import DamageError
 from tests import golden
 from tests.jobs.verbs import run_verb
 

@@ -197,7 +197,7 @@ def test_ended_from_outside_it_leaves_nothing(capsys, log_dir, tmp_path, monkeyp
         os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("pipelines.compaction.opened_log", end)
+    monkeypatch.setattr("pipelines.compaction.compaction.opened_log", end)
     code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *told)
     assert code == INTERRUPTED
     assert list(tmp_path.iterdir()) == []

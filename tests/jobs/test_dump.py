@@ -15,7 +15,7 @@ from jobs import cli, dump
 from jobs.dump import _parser
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.directory import FoundFile
+from kafka_log.inventory.directory import FoundFile
 from kafka_log.names import parse_directory_name, parse_file_name
 from tests.kafka_log.dump.comparison import run
 from tests.unreadable import open_the_way, unreadable

@@ -10,7 +10,7 @@ import pytest
 
 from jobs import cli
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, INTERRUPTED, USAGE
-from kafka_log.evidence.scan import scan
+from kafka_log.inventory.scan import scan
 from tests.jobs.running import broker_on
 from tests.kafka_log.evidence.test_cluster_metadata import config, log
 
@@ -260,7 +260,7 @@ def slow(*_):
     print("begun", flush=True)
     time.sleep(60)
 
-for module in ("kafka_log.evidence.scan", "kafka_log.directory"):
+for module in ("kafka_log.inventory.scan", "kafka_log.inventory.directory"):
     __import__(module)
     for name in ("entry_of", "list_directory", "find_files"):
         if hasattr(sys.modules[module], name):

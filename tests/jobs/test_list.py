@@ -221,7 +221,7 @@ def test_a_directory_of_no_log_dir_is_told_and_an_empty_log_dir_is_listed(tmp_pa
 def test_a_log_that_vanishes_before_its_end_is_read_keeps_its_row(tmp_path, capsys, monkeypatch):
     root = golden.unpack("legacy-2.8.2", tmp_path) / "data"
     monkeypatch.setattr(
-        "pipelines.tables.inventory.read_log_end",
+        "pipelines.source.tables.inventory.read_log_end",
         lambda path, *_, **__: (_ for _ in ()).throw(FileNotFoundError(2, "No such file", path)),
     )
     found = rows(capsys, root, "--topic", "magic-2")

@@ -17,9 +17,9 @@ from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 
 START_MS = 1_700_000_000_000
 CONFIG = LogConfig(segment_bytes=6000, index_interval_bytes=300, segment_index_bytes=480)

@@ -17,12 +17,12 @@ from kafka_log import errors
 from kafka_log.appends.info import LogAppendInfo
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import Files
-from kafka_log.fetch_data import FetchDataInfo, LogOffsetMetadata
-from kafka_log.log import FetchIsolation, PartitionLog
-from kafka_log.producer_state import SENTINEL
-from kafka_log.segment import LogSegment
+from kafka_log.log.fetch_data import FetchDataInfo, LogOffsetMetadata
+from kafka_log.log.unified_log import FetchIsolation, PartitionLog
+from kafka_log.producers.producer_state import SENTINEL
+from kafka_log.segment.log_segment import LogSegment
 from tests.kafka_log import steps
 from tests.kafka_log.producer_driver import described
 from tests.kafka_log.steps import Step, step_of

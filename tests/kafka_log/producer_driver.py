@@ -16,10 +16,10 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.producer_state import (
+from kafka_log.producers.producer_state import (
     CompletedTxn,
     ProducerReplay,
     ProducerStateEntry,

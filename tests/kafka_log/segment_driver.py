@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles, Files
-from kafka_log.file_records import FileRecords
 from kafka_log.indexes.index_files import OffsetPosition
-from kafka_log.leader_epochs import LeaderEpochFileCache
-from kafka_log.producer_state import ProducerStateManager
+from kafka_log.log.leader_epochs import LeaderEpochFileCache
 from kafka_log.producers.entry import CompletedTxn
-from kafka_log.segment import LogSegment, RollParams
+from kafka_log.producers.producer_state import ProducerStateManager
+from kafka_log.segment.file_records import FileRecords
+from kafka_log.segment.log_segment import LogSegment, RollParams
 from tests.kafka_log import segment_steps as steps
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.directory import find_files
+from kafka_log.inventory.directory import find_files
 from kafka_log.names import FileKind
 from tests.unreadable import open_the_way, unreadable
 

@@ -4,7 +4,7 @@ import pytest
 
 from kafka_format.batch import RecordBatch
 from kafka_format.log_file import LogFile
-from kafka_log.file_limits import largest_size
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import FileKind
 from tests import golden
 

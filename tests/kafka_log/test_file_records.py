@@ -11,8 +11,8 @@ from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import IllegalArgumentError, LogError
-from kafka_log.fetch_data import LogOffsetMetadata
-from kafka_log.file_records import FileRecords, LogOffsetPosition, TimestampAndOffset
+from kafka_log.log.fetch_data import LogOffsetMetadata
+from kafka_log.segment.file_records import FileRecords, LogOffsetPosition, TimestampAndOffset
 
 NAME = "00000000000000000000.log"
 BATCH = encode_batch([SimpleRecord(5, None, b"")])  # 68 bytes

@@ -10,13 +10,13 @@ from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import SimpleRecord
 from kafka_log.disk.files import DiskFiles
-from kafka_log.hanging_transactions import (
+from kafka_log.producers.hanging_transactions import (
     TransactionalId,
     TransactionStatus,
     find_hanging,
     read_transactional_ids,
 )
-from kafka_log.transactions import OpenTransaction
+from kafka_log.producers.transactions import OpenTransaction
 from tests import golden
 from tests.kafka_log.producer_operations import START, control_batch
 from tests.oracle.client import Oracle

@@ -12,7 +12,7 @@ from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import IllegalArgumentError
-from kafka_log.leader_epochs import LeaderEpochFileCache
+from kafka_log.log.leader_epochs import LeaderEpochFileCache
 from tests.oracle.client import Oracle, b64
 from tests.show import seen_by
 

@@ -16,7 +16,7 @@ from kafka_format.java_text import parse_uuid
 from kafka_format.record import SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles, File, Files
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import (
@@ -28,7 +28,7 @@ from kafka_log.errors import (
     OutOfOrderSequenceError,
     UnexpectedAppendOffsetError,
 )
-from kafka_log.log import FetchIsolation, PartitionLog
+from kafka_log.log.unified_log import FetchIsolation, PartitionLog
 from kafka_log.producers.entry import SENTINEL
 
 NOW = 1_700_000_000_000

@@ -29,10 +29,10 @@ from kafka_format.compression import Codec
 from kafka_format.log_file import iter_batches
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.crash_points import Crash, CrashingFiles, PowerLossFiles
 from kafka_log.disk.files import DiskFiles, Files
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 
 FETCH_BYTES = 700  # less than a segment, so that a reader comes back often
 

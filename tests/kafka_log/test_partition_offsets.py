@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import LogError
-from kafka_log.partition_offsets import read_offsets
+from kafka_log.log.partition_offsets import read_offsets
 from tests.oracle.logs import START, TOPIC_ID, LogPlan, draw
 
 CONFIG = LogConfig(segment_index_bytes=1024, index_interval_bytes=300)

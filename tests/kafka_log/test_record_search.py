@@ -6,7 +6,7 @@ from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.errors import FormatError
 from kafka_format.record import SimpleRecord
-from kafka_log.record_search import Match, at_or_after, exactly_at, search_batch
+from kafka_log.segment.record_search import Match, at_or_after, exactly_at, search_batch
 
 TIMES = [1000, 3000, 2000, 3000]
 

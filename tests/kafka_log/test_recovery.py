@@ -15,11 +15,16 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogLoadError
-from kafka_log.recovery import RecoveryPlan, RecoveryRow, plan_partition, recover_in_place
+from kafka_log.loading.log_dir_recovery import (
+    RecoveryPlan,
+    RecoveryRow,
+    plan_partition,
+    recover_in_place,
+)
 
 CONFIG = LogConfig(segment_index_bytes=2400, index_interval_bytes=150)
 NOW = 1_700_000_000_000

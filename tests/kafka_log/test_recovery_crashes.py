@@ -21,8 +21,8 @@ from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.disk.crash_points import Crash, CrashingFiles
 from kafka_log.disk.files import DiskFiles, Files
-from kafka_log.log import PartitionLog
-from kafka_log.segment_files import create_new_cleaned_segment
+from kafka_log.log.unified_log import PartitionLog
+from kafka_log.segment.segment_files import create_new_cleaned_segment
 from tests.kafka_log.damage.cases import Case
 from tests.kafka_log.damage.sources import Source, build_sources
 from tests.kafka_log.test_recovery_oracle import config_of, open_and_compare

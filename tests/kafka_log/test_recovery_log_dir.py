@@ -16,10 +16,16 @@ import pytest
 from kafka_format.checkpoint_file import OffsetCheckpoint
 from kafka_format.java_text import parse_uuid, uuid_text
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import LogLoadError
+from kafka_log.loading.log_dir_recovery import (
+    Assignments,
+    Fate,
+    LogDirPlan,
+    plan_log_dir,
+    plan_partition,
+)
 from kafka_log.names import FileKind
-from kafka_log.recovery import Assignments, Fate, LogDirPlan, plan_log_dir, plan_partition
 from tests import golden
 from tests.kafka_log.test_recovery_oracle import content, digest
 from tests.oracle.client import Oracle, OracleError

@@ -17,10 +17,10 @@ import pytest
 from kafka_format.errors import FormatError
 from kafka_format.producer_snapshot import decode_producer_snapshot, iter_producer_snapshot
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.recovery import LoadedPartition, load_partition, plan_partition
+from kafka_log.loading.log_dir_recovery import LoadedPartition, load_partition, plan_partition
 from tests.kafka_log.damage.cases import Case, draw_case, make
 from tests.kafka_log.damage.sources import Source, build_sources
 from tests.oracle.client import Oracle

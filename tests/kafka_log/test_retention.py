@@ -5,12 +5,12 @@ import tempfile
 import pytest
 
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
-from kafka_log.retention import Breach, LogPosition, breaches, iter_verdicts
-from kafka_log.retention_plan import plan_on_overlay
-from kafka_log.unloaded_log import LogFacts, SegmentFacts
+from kafka_log.log.unloaded_log import LogFacts, SegmentFacts
+from kafka_log.retention.breaches import Breach, LogPosition, breaches, iter_verdicts
+from kafka_log.retention.plan import plan_on_overlay
 
 NEVER = {"retention_ms": -1, "retention_bytes": -1}
 TIME = 10_000

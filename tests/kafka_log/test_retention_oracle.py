@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.log import PartitionLog
-from kafka_log.retention_plan import RetentionPlan, delete_planned, plan_on_overlay
+from kafka_log.log.unified_log import PartitionLog
+from kafka_log.retention.plan import RetentionPlan, delete_planned, plan_on_overlay
 from tests.oracle.client import record
 from tests.oracle.logs import START, TOPIC_ID
 from tests.show import command

@@ -5,14 +5,14 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.crash_points import Crash, CrashingFiles
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.loading.partition_recovery import load_partition
-from kafka_log.producer_state import read_snapshot
-from kafka_log.retention import Breach
-from kafka_log.retention_plan import delete_planned, plan_partition, retain_in_place
+from kafka_log.producers.producer_state import read_snapshot
+from kafka_log.retention.breaches import Breach
+from kafka_log.retention.plan import delete_planned, plan_partition, retain_in_place
 from tests.kafka_log.segments_by_hand import entry, write_segment
 
 CLOCK = FixedClock(10_000)

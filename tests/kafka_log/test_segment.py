@@ -15,7 +15,7 @@ from kafka_format.errors import CorruptError, CrcMismatchError, FormatError
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.crash_points import CrashingFiles
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
@@ -26,12 +26,12 @@ from kafka_log.errors import (
     LogError,
     SegmentOffsetOverflowError,
 )
-from kafka_log.fetch_data import LogOffsetMetadata
-from kafka_log.file_records import LogOffsetPosition, TimestampAndOffset
-from kafka_log.leader_epochs import LeaderEpochFileCache
 from kafka_log.loading import segment_recovery
-from kafka_log.producer_state import ProducerStateManager
-from kafka_log.segment import LogSegment, RollParams
+from kafka_log.log.fetch_data import LogOffsetMetadata
+from kafka_log.log.leader_epochs import LeaderEpochFileCache
+from kafka_log.producers.producer_state import ProducerStateManager
+from kafka_log.segment.file_records import LogOffsetPosition, TimestampAndOffset
+from kafka_log.segment.log_segment import LogSegment, RollParams
 from tests.kafka_log.kafka_exceptions import answers_to, name_of
 from tests.kafka_log.segment_driver import OurSegment
 from tests.kafka_log.segment_steps import (

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.segment import LogSegment
-from kafka_log.segments import LogSegments, size_in_bytes
+from kafka_log.segment.log_segment import LogSegment
+from kafka_log.segment.log_segments import LogSegments, size_in_bytes
 
 
 @pytest.fixture

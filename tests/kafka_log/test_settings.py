@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from kafka_log.config import LogConfig
-from kafka_log.config_def import BROKER, SYNONYMS, TOPIC
-from kafka_log.evidence.cluster_metadata import ClusterMetadata
-from kafka_log.evidence.scan import scan
-from kafka_log.settings import Settings, SettingsError, read_settings
+from kafka_log.config.config_def import BROKER, SYNONYMS, TOPIC
+from kafka_log.config.log_config import LogConfig
+from kafka_log.config.settings import Settings, SettingsError, read_settings
+from kafka_log.inventory.cluster_metadata import ClusterMetadata
+from kafka_log.inventory.scan import scan
 from tests import golden
 
 BROKER_NAMES = [name for synonyms in SYNONYMS.values() for name in synonyms]

@@ -12,7 +12,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import InvalidTransactionStateError, LogError
-from kafka_log.transactions import TransactionReport, read_transactions
+from kafka_log.producers.transactions import TransactionReport, read_transactions
 from tests import golden
 from tests.kafka_log.producer_operations import ABORT, COMMIT, START, control_batch, data_batch
 from tests.oracle.client import Oracle

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.unloaded_log import close_unloaded, open_unloaded, read_facts
+from kafka_log.log.unloaded_log import close_unloaded, open_unloaded, read_facts
 from tests.kafka_log.segments_by_hand import MODIFIED, entry, write_segment
 
 

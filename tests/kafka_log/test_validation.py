@@ -16,18 +16,7 @@ from kafka_log.appends.batches import DefaultBatch
 from kafka_log.appends.columns import decode_columns
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.appends.scan import scan_batches
-from kafka_log.config import LogConfig
-from kafka_log.errors import (
-    CorruptMessageError,
-    InvalidRecordError,
-    InvalidTimestampError,
-    LogError,
-    OffsetsOutOfOrderError,
-    RecordTooLargeError,
-    UnknownServerError,
-    UnsupportedCompressionTypeError,
-)
-from kafka_log.validation import (
+from kafka_log.appends.validation import (
     LogAppendInfo,
     TargetCompression,
     ValidationResult,
@@ -37,6 +26,17 @@ from kafka_log.validation import (
     trim_invalid_bytes,
     validate_messages_and_assign_offsets,
     validate_produce_records,
+)
+from kafka_log.config.log_config import LogConfig
+from kafka_log.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    LogError,
+    OffsetsOutOfOrderError,
+    RecordTooLargeError,
+    UnknownServerError,
+    UnsupportedCompressionTypeError,
 )
 from tests.kafka_log.append_cases import draw_case
 
@@ -315,8 +315,8 @@ def test_a_small_append_loads_neither_numpy_nor_numba() -> None:
 import sys
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
-from kafka_log import validation
-from kafka_log.config import LogConfig
+from kafka_log.appends import validation
+from kafka_log.config.log_config import LogConfig
 data = encode_batch([SimpleRecord(5, b"k", b"v")])
 common = {"origin": validation.AppendOrigin.CLIENT, "config": LogConfig()}
 info = validation.analyze_and_validate_records(

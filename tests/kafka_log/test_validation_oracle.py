@@ -10,7 +10,14 @@ import pytest
 from kafka_format.compression import Codec
 from kafka_format.log_file import iter_batches
 from kafka_log.appends.origin import AppendOrigin
-from kafka_log.config import LogConfig
+from kafka_log.appends.validation import (
+    LogAppendInfo,
+    analyze_and_validate_records,
+    trim_invalid_bytes,
+    validate_messages_and_assign_offsets,
+    validate_produce_records,
+)
+from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import (
     CorruptMessageError,
     InvalidRecordError,
@@ -22,13 +29,6 @@ from kafka_log.errors import (
     UnknownServerError,
     UnsupportedCompressionTypeError,
     UnsupportedForMessageFormatError,
-)
-from kafka_log.validation import (
-    LogAppendInfo,
-    analyze_and_validate_records,
-    trim_invalid_bytes,
-    validate_messages_and_assign_offsets,
-    validate_produce_records,
 )
 from tests.kafka_log.append_cases import (
     OVERLONG,

@@ -45,8 +45,8 @@ from kafka_format.record import Record
 from kafka_format.remote_log_metadata import decode_remote_log_metadata, encode_remote_log_metadata
 from kafka_format.time_index import decode_time_index, encode_time_index
 from kafka_format.transaction_index import decode_transaction_index, encode_transaction_index
-from kafka_log.directory import find_files
 from kafka_log.dump import DumpOptions, Output, Report, dump
+from kafka_log.inventory.directory import find_files
 from kafka_log.names import FileKind, parse_directory_name, parse_file_name
 from tests.kafka_format.columnar.agreement import assert_agreement
 

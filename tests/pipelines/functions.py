@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kafka_format.errors import CorruptError, Location
 from kafka_log.disk.output import whole_partition
 from kafka_log.errors import LogLoadError
-from pipelines import progress
+from pipelines.engine import progress
 
 
 def double(task: int) -> list[int]:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.options import parse_options
-from pipelines.schema import arrow_schema
-from pipelines.storage import Storage
-from pipelines.tables import reader_of
+from pipelines.source.options import parse_options
+from pipelines.source.schema import arrow_schema
+from pipelines.source.storage import Storage
+from pipelines.source.tables import reader_of
 
 
 def read_table(path: object, table: str, **options: object) -> list[dict[str, Any]]:

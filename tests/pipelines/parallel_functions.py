@@ -8,8 +8,8 @@ from typing import Any
 from unittest import mock
 
 from kafka_log.cleaner.parallel.group import SupersededOffsets
-from pipelines.explanation import ExplainInto
-from pipelines.parallel_compaction import OnSpark
+from pipelines.compaction.explanation import ExplainInto
+from pipelines.compaction.parallel_compaction import OnSpark
 
 
 def twice(function: Callable[[Any], Any], task: Any) -> Any:
@@ -52,5 +52,5 @@ class DiesWhileItExplains(ExplainInto):
             os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return super().__call__(task)
-        with mock.patch("pipelines.explanation.explain_partition", _die):
+        with mock.patch("pipelines.compaction.explanation.explain_partition", _die):
             return iter([*super().__call__(task)])

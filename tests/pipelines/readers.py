@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipelines import schema
-from pipelines.options import parse_options
-from pipelines.storage import Storage
-from pipelines.tables import reader_of
+from pipelines.source import schema
+from pipelines.source.options import parse_options
+from pipelines.source.storage import Storage
+from pipelines.source.tables import reader_of
 
 
 def splits(path: Path | str, table: str = "records", **options: str) -> list:

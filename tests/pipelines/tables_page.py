@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from pipelines.schema import COLUMNS, ON_REQUEST, spark_schema
+from pipelines.source.schema import COLUMNS, ON_REQUEST, spark_schema
 
 PAGE = Path(__file__).parents[2] / "docs" / "tables.md"
 _HEAD = """\
 # The tables of `kafka_files`
 
-Written by `python -m tests.pipelines.tables_page` from `pipelines/schema.py`; a test keeps it true.
+`python -m tests.pipelines.tables_page` writes this page from `pipelines/source/schema.py`.
 
 ```python
 spark.read.format("kafka_files").option("table", "findings").load("/var/lib/kafka/data")

@@ -9,7 +9,7 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import Header, SimpleRecord
-from pipelines import arrow, log_ranges
+from pipelines.source import arrow, log_ranges
 from tests.pipelines.readers import read
 
 DATA = np.frombuffer(b"abcdefghij", np.uint8)

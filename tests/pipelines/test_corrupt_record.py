@@ -9,11 +9,11 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.errors import FormatError, OverLimitError
 from kafka_format.record import Header, SimpleRecord
-from pipelines.arrow import ENOUGH_BYTES
-from pipelines.options import parse_options
-from pipelines.source import KafkaFiles
-from pipelines.storage import Storage
-from pipelines.tables import reader_of
+from pipelines.source.arrow import ENOUGH_BYTES
+from pipelines.source.data_source import KafkaFiles
+from pipelines.source.options import parse_options
+from pipelines.source.storage import Storage
+from pipelines.source.tables import reader_of
 from tests.hostile import logs
 from tests.pipelines.readers import read
 from tests.pipelines.segments import write_segment

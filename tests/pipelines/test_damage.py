@@ -12,8 +12,8 @@ from kafka_format.batch import encode_batch
 from kafka_format.errors import CorruptError, CrcMismatchError, FormatError, TruncatedError
 from kafka_format.record import SimpleRecord
 from kafka_log.damage import resync
-from pipelines.storage import Storage, StorageError
-from pipelines.tables.side_files import DamageError
+from pipelines.source.storage import Storage, StorageError
+from pipelines.source.tables.side_files import DamageError
 from tests import golden
 from tests.pipelines.readers import read
 from tests.pipelines.segments import record, write_segment

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pipelines import engine
-from pipelines.engine import Failure, run
-from pipelines.progress import progress_bar
+from pipelines.engine import engine
+from pipelines.engine.engine import Failure, run
+from pipelines.engine.progress import progress_bar
 from tests.pipelines import functions
 
 ROOT = Path(__file__).parents[2]
@@ -165,7 +165,7 @@ def test_ctrl_c_ends_the_processes_at_once(tmp_path):
     tasks = [str(tmp_path / name) for name in "ab"]
     program = (
         "import signal\n"
-        "from pipelines.engine import run\n"
+        "from pipelines.engine.engine import run\n"
         "from tests.pipelines.functions import sleeps\n"
         # A shell's background jobs ignore Ctrl-C, and so would this: CI may be one.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -211,9 +211,8 @@ def test_rows_that_nobody_wants_any_more_end_the_processes(tmp_path):
 
 
 def test_the_engine_loads_neither_spark_nor_numpy():
-    program = (
-        "import sys, pipelines.engine; print({'pyspark', 'numpy', 'pyarrow'} & {*sys.modules})"
-    )
+    loaded = "{'pyspark', 'numpy', 'pyarrow'} & {*sys.modules}"
+    program = f"import sys, pipelines.engine.engine; print({loaded})"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -18,13 +18,14 @@ from typing import Any
 import pytest
 
 from jobs import cli
+from kafka_log.config.settings import read_settings
 from kafka_log.disk.files import DiskFiles
-from kafka_log.evidence.scan import scan
-from kafka_log.settings import read_settings
-from pipelines import engine, session, spark_tasks
-from pipelines.compaction import CompactPartition
-from pipelines.engine import EngineError, Failure, run
-from pipelines.partition_tasks import Destination, destination, partition_tasks
+from kafka_log.inventory.scan import scan
+from pipelines import session
+from pipelines.compaction.compaction import CompactPartition
+from pipelines.engine import engine, spark_tasks
+from pipelines.engine.engine import EngineError, Failure, run
+from pipelines.engine.partition_tasks import Destination, destination, partition_tasks
 from pipelines.recovery import RecoverPartition
 from tests import golden
 from tests.kafka_log.driver import Session
@@ -379,7 +380,7 @@ def test_a_killed_attempt_to_explain_leaves_no_half_file_in_the_output(
     (log_dir,) = golden.log_dirs(golden.shared("clean-3.9.1"))
     words = ["--topic", "tiny*", "--set", "cleanup.policy=compact", "--explain"]
     once = verb(capsys, "compact", [log_dir], "spark", *words, str(tmp_path / "once"))
-    monkeypatch.setattr("pipelines.explanation.ExplainInto", DiesWhileItExplains)
+    monkeypatch.setattr("pipelines.compaction.explanation.ExplainInto", DiesWhileItExplains)
     (tmp_path / "again").mkdir()
     out = tmp_path / "again" / "out"
     again = verb(capsys, "compact", [log_dir], "spark", *words, str(out))

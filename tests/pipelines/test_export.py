@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-import pipelines.export as exporting
+import pipelines.export.export as exporting
 from jobs import cli, export, options
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import SimpleRecord
 from kafka_log.disk.output import OutputError
-from pipelines.export import DeltaUnavailableError, ensure_delta, export_schema, is_known
+from pipelines.engine.output_place import ensure_outside, ensure_writable
+from pipelines.export.export import DeltaUnavailableError, ensure_delta, export_schema, is_known
 from pipelines.manifest import Changes, InputFile, changes, with_digests
-from pipelines.output_place import ensure_outside, ensure_writable
-from pipelines.schema import COLUMNS, WHAT_IF, column_names
-from pipelines.storage import Storage
+from pipelines.source.schema import COLUMNS, WHAT_IF, column_names
+from pipelines.source.storage import Storage
 from tests import golden
 from tests.kafka_log.disk.test_output import small_disk
 from tests.oracle.test_availability import NO_NETWORK
@@ -379,7 +379,7 @@ def change_meanwhile(monkeypatch, change):
     def changing(*arguments, **options):
         return original(*arguments, **options, on_written=lambda _: change())
 
-    monkeypatch.setattr("pipelines.export.export", changing)
+    monkeypatch.setattr("pipelines.export.export.export", changing)
 
 
 def append(path, data):

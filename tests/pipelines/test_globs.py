@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from pipelines.globs import alternatives, split_outside
-from pipelines.storage import Storage, StorageError
+from pipelines.source.globs import alternatives, split_outside
+from pipelines.source.storage import Storage, StorageError
 from tests.pipelines.readers import read
 from tests.pipelines.segments import write_segment
 

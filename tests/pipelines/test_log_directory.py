@@ -10,9 +10,9 @@ import pytest
 
 from pipelines import LogDirectory, values
 from pipelines.log_directory import option_texts
-from pipelines.options import OptionsError
-from pipelines.schema import COLUMNS
-from pipelines.storage import StorageError
+from pipelines.source.options import OptionsError
+from pipelines.source.schema import COLUMNS
+from pipelines.source.storage import StorageError
 from pipelines.values import REGISTRY_HEADER, AvroUnavailableError, avro, json, text
 from tests import golden
 

@@ -14,8 +14,8 @@ MIB = 1024 * 1024
 READ = """
 import resource, sys
 from tests.pipelines.readers import splits
-from pipelines.options import parse_options
-from pipelines.tables import reader_of
+from pipelines.source.options import parse_options
+from pipelines.source.tables import reader_of
 
 for table in ("records", "batches", "findings"):
     options = parse_options({"path": sys.argv[1], "table": table, "maxSplitBytes": "4g"})

@@ -6,8 +6,8 @@ import os
 import pytest
 
 from pipelines.report.summary import Summary
-from pipelines.schema import COLUMNS
-from pipelines.storage import Storage
+from pipelines.source.schema import COLUMNS
+from pipelines.source.storage import Storage
 from tests.pipelines.readers import read
 from tests.pipelines.segments import write_segment
 

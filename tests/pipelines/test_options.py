@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.options import (
+from pipelines.source.options import (
     EARLIEST,
     LATEST,
     IsolationLevel,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jobs import cli
-from pipelines.engine import EngineError
-from pipelines.parallel_compaction import OnProcesses, OnSpark, Parallel
+from pipelines.compaction.parallel_compaction import OnProcesses, OnSpark, Parallel
+from pipelines.engine.engine import EngineError
 from tests.kafka_log.cleaner.cleaning import Case, compare, draw_plan, planned_case
 from tests.kafka_log.cleaner.in_parallel import in_parallel
 from tests.kafka_log.compare import scratch
@@ -141,8 +141,10 @@ def test_a_bar_moves_with_the_bytes_of_every_step(
         log = min((tmp_path / "data" / "t-0").glob("*.log"))
         log.write_bytes(log.read_bytes()[:-1] + b"?")
     told: list[tuple[int, int]] = []
-    monkeypatch.setattr("pipelines.progress.progress_bar", lambda _: lambda *now: told.append(now))
-    monkeypatch.setattr("pipelines.progress._EVERY_S", 0)
+    monkeypatch.setattr(
+        "pipelines.engine.progress.progress_bar", lambda _: lambda *now: told.append(now)
+    )
+    monkeypatch.setattr("pipelines.engine.progress._EVERY_S", 0)
     arguments = ["compact", str(tmp_path / "data"), "--set", "cleanup.policy=compact", *SMALL]
     arguments += ["--now", str(START + 10**6)]
     if way == "explained":

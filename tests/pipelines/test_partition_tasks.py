@@ -11,13 +11,13 @@ import pytest
 
 from jobs.rewriting import terminated_as_interrupted
 from kafka_log.clock import system_clock
+from kafka_log.config.settings import read_settings
 from kafka_log.disk.output import OutputError
-from kafka_log.evidence.scan import scan
+from kafka_log.inventory.scan import scan
 from kafka_log.names import DirectoryKind
-from kafka_log.settings import read_settings
-from pipelines.engine import Failure, run
+from pipelines.engine.engine import Failure, run
+from pipelines.engine.partition_tasks import destination, partition_tasks
 from pipelines.offsets import OffsetsOf
-from pipelines.partition_tasks import destination, partition_tasks
 from pipelines.recovery import RecoverPartition
 from pipelines.retention import retain_partition
 from tests import golden

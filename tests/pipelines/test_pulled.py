@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.pulled import pulled
+from pipelines.engine.pulled import pulled
 
 
 def test_items_come_in_order():

@@ -16,8 +16,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from pipelines.options import Bounds
-from pipelines.pushdown import bounds_of
+from pipelines.source.options import Bounds
+from pipelines.source.pushdown import bounds_of
 
 OFFSET, TOPIC, TIME = ("offset",), ("topic",), ("timestamp",)
 NOON = datetime(2026, 11, 16, 12, 0, 0, 1500, tzinfo=UTC)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pipelines.options import OptionsError
-from pipelines.storage import StorageError
+from pipelines.source.options import OptionsError
+from pipelines.source.storage import StorageError
 from tests.pipelines.readers import read
 from tests.pipelines.segments import record, write_segment
 

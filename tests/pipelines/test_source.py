@@ -10,9 +10,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812
 
 import pipelines
-from pipelines import source
-from pipelines.schema import spark_schema
-from pipelines.source import PUSHDOWN, planned_bytes
+from pipelines.source import data_source as source
+from pipelines.source.data_source import PUSHDOWN, planned_bytes
+from pipelines.source.schema import spark_schema
 from tests import golden
 from tests.pipelines.readers import splits
 

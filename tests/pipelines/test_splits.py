@@ -11,11 +11,11 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
-from pipelines.options import Bounds, parse_options
-from pipelines.splits import pack, plan_splits
-from pipelines.storage import Storage
-from pipelines.tables.batches import read_batches
-from pipelines.tables.records import read_records
+from pipelines.source.options import Bounds, parse_options
+from pipelines.source.splits import pack, plan_splits
+from pipelines.source.storage import Storage
+from pipelines.source.tables.batches import read_batches
+from pipelines.source.tables.records import read_records
 from tests import golden
 from tests.pipelines.readers import read, read_by_split, splits
 from tests.pipelines.segments import write_segment

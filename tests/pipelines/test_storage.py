@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipelines import LogDirectory
-from pipelines.export import export
-from pipelines.options import OptionsError
-from pipelines.storage import Storage, StorageError
+from pipelines.export.export import export
+from pipelines.source.options import OptionsError
+from pipelines.source.storage import Storage, StorageError
 from tests import golden
 from tests.pipelines.readers import read
 from tests.pipelines.segments import write_segment

@@ -2,9 +2,9 @@
 
 import pytest
 
+from kafka_log.config.settings import SettingsError
 from kafka_log.errors import LogError
-from kafka_log.settings import SettingsError
-from pipelines.what_if import AS_IT_IS, compare, reduction, totals
+from pipelines.compaction.what_if import AS_IT_IS, compare, reduction, totals
 from tests.golden import earlier
 
 LAG = {"min.compaction.lag.ms": 10**12}

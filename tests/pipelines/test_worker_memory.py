@@ -4,7 +4,7 @@ import gc
 
 from pyspark.sql import SparkSession
 
-from pipelines.worker_memory import settle
+from pipelines.engine.worker_memory import settle
 
 
 def _frozen(_: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.disk.files import DiskFiles
-from kafka_log.leader_epochs import LeaderEpochFileCache
+from kafka_log.log.leader_epochs import LeaderEpochFileCache
 from tests.kafka_log import test_leader_epochs as epochs
 from tests.kafka_log.compare import Comparison, Difference, brief, run_kafka
 from tests.kafka_log.indexes import test_index_files as indexes

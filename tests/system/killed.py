@@ -15,8 +15,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pipelines.compaction
-import pipelines.partition_tasks
+import pipelines.compaction.compaction
+import pipelines.engine.partition_tasks
 from jobs import compact
 from kafka_log.disk.crash_points import CrashingFiles
 from kafka_log.disk.files import DiskFiles
@@ -48,8 +48,8 @@ class KilledFiles(CrashingFiles):
 def main(log_dir: str, into: str, *options: str) -> None:
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         compact.main([log_dir, *options])  # all is loaded and compiled before the first fork
-    vars(pipelines.compaction)["WatchedDiskFiles"] = KilledFiles
-    vars(pipelines.partition_tasks)["DiskFiles"] = KilledFiles
+    vars(pipelines.compaction.compaction)["WatchedDiskFiles"] = KilledFiles
+    vars(pipelines.engine.partition_tasks)["DiskFiles"] = KilledFiles
     for number in range(1, _MOST):
         copy = Path(into) / str(number)
         shutil.copytree(log_dir, copy)

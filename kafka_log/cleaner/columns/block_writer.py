@@ -26,7 +26,7 @@ from kafka_log.cleaner.columns.read_buffer import chunk_ends
 from kafka_log.cleaner.decision import NULL_VALUES_KEPT, WITHOUT_KEY, needs_horizon
 from kafka_log.cleaner.reasons import REMOVED_FROM
 from kafka_log.cleaner.rewrite import FilterResult, RetainedBatch, emptied, filter_batch
-from kafka_log.file_records import iter_memory_batches
+from kafka_log.segment.file_records import iter_memory_batches
 
 if TYPE_CHECKING:
     import numpy.typing as npt

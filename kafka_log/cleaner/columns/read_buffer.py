@@ -23,7 +23,7 @@ from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_hea
 from kafka_log.cleaner.columns import map_kernels
 from kafka_log.cleaner.columns.blocks import Block
 from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.file_records import LOG_OVERHEAD, UP_TO_MAGIC
+from kafka_log.segment.file_records import LOG_OVERHEAD, UP_TO_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.log_file import AnyBatch
-    from kafka_log.file_records import FileRecords
+    from kafka_log.segment.file_records import FileRecords
 
 BLOCK_BYTES = 8 * 1024 * 1024
 _BLOCK_ROWS = 32 * 1024

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.explain.rows import ReasonRows
     from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.witness import Witness
-    from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
+    from kafka_log.log.unified_log import PartitionLog
+    from kafka_log.segment.log_segment import LogSegment
 
 _LIMITS = {
     LimitKind.ACTIVE_SEGMENT: Reason.NOT_CLEANABLE_ACTIVE_SEGMENT,

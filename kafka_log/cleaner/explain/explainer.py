@@ -37,8 +37,8 @@ if TYPE_CHECKING:
         RecordFilter,
     )
     from kafka_log.cleaner.explain.rows import ReasonRows, Unreached
-    from kafka_log.log import PartitionLog
-    from kafka_log.segment import LogSegment
+    from kafka_log.log.unified_log import PartitionLog
+    from kafka_log.segment.log_segment import LogSegment
 
 _ENOUGH_ROWS = 4096
 _NAMES_SUCCESSOR = np.isin(

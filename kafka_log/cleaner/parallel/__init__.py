@@ -10,5 +10,5 @@
     group        one group of segments rewritten by itself
     cleaner      the plan, the order of the steps, and the swap: what the driver does
 
-Nothing here knows where tasks run: a `Runner` does (pipelines/parallel_compaction.py).
+Nothing here knows where tasks run: a `Runner` does (pipelines/compaction/parallel_compaction.py).
 """

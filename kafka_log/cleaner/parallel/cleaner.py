@@ -73,7 +73,7 @@ from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.names import FileState
-from kafka_log.segment import LogSegment
+from kafka_log.segment.log_segment import LogSegment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.parallel.parts import Part
     from kafka_log.cleaner.witness import Witness
     from kafka_log.disk.files import Files
-    from kafka_log.log import PartitionLog
+    from kafka_log.log.unified_log import PartitionLog
 
     Reduce = Callable[[int, Iterable[tuple[int, bytes]]], Any]
 

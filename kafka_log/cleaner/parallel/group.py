@@ -20,7 +20,7 @@ from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles, File
 from kafka_log.disk.output import whole_partition
-from kafka_log.file_records import FileRecords
+from kafka_log.segment.file_records import FileRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.decision import LastRecord
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.cleaner.witness import Witness
-    from kafka_log.config import LogConfig
+    from kafka_log.config.log_config import LogConfig
 
 
 class SourceSegment(NamedTuple):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from kafka_log.segment import LogSegment
+    from kafka_log.segment.log_segment import LogSegment
 
 LONG_MAX = 2**63 - 1
 NO_OFFSET = -1

@@ -12,9 +12,9 @@ from kafka_format.batch import encode_batch
 from kafka_format.log_file import LogFile
 from kafka_format.record import SimpleRecord
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.jobs.verbs import rows_of_verb, run_verb
 
 Row = dict[str, Any]

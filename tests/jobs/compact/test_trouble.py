@@ -11,7 +11,7 @@ from jobs import cli
 from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.disk.watched_files import WatchedDiskFiles
-from pipelines import compaction
+from pipelines.compaction import compaction
 from tests.jobs.compact.compacting import (
     COMPACT,
     NOW,

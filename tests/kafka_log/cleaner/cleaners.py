@@ -7,7 +7,7 @@ from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.cleaner.witness import Witness
 from kafka_log.clock import Clock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 
 
 def new_cleaner(

@@ -28,7 +28,7 @@ from kafka_log.cleaner.releases import KAFKA_4_3, CleanerRules
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.kafka_log import workload
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.driver import Session, brief_state, files_of

@@ -30,7 +30,7 @@ from kafka_log.cleaner.manager import LogCleanerManager, LogCleaning, LogCleanin
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import TopicPartition
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session, files_of

@@ -17,11 +17,11 @@ from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.passes import UNTIL_CLEAN
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import DAY_MS, LogConfig
+from kafka_log.config.log_config import DAY_MS, LogConfig
 from kafka_log.disk.crash_points import Crash, CrashingFiles
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 NOW = 1_700_000_000_000

@@ -19,9 +19,9 @@ from kafka_format.record import SimpleRecord
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import DAY_MS, LogConfig
+from kafka_log.config.log_config import DAY_MS, LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests import golden
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 

@@ -21,9 +21,9 @@ from kafka_format.record import Header, Record, SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.clock import FixedClock, Scheduler
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.overlay_files import OverlayFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.stories import Story
 from tests.kafka_log.workload import START

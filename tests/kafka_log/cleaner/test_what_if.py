@@ -8,7 +8,7 @@ import pytest
 
 from kafka_log.cleaner.cleanable import Due, next_cleaning
 from kafka_log.cleaner.what_if import OldestTombstone, Outcome, what_if
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests.kafka_log.cleaner.cleaners import new_cleaner

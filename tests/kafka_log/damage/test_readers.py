@@ -12,7 +12,7 @@ from kafka_log.checks.finding import About
 from kafka_log.checks.logs import check_log
 from kafka_log.cleaner.damage import leave_out_damage
 from kafka_log.disk.files import DiskFiles
-from kafka_log.transactions import read_transactions
+from kafka_log.producers.transactions import read_transactions
 from tests.pipelines.readers import read
 
 NAME = f"{0:020d}.log"

@@ -12,9 +12,9 @@ import pytest
 from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import Header, SimpleRecord
-from kafka_log.directory import find_files
 from kafka_log.dump import DumpOptions, Output, Report, columns, dump, kernels
 from kafka_log.dump.lines import SLICE
+from kafka_log.inventory.directory import find_files
 from tests.kafka_log.dump.comparison import ENGINES, assert_same, run
 from tests.oracle.client import Oracle
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.evidence.cluster_metadata import ClusterMetadata, read_cluster_metadata
+from kafka_log.inventory.cluster_metadata import ClusterMetadata, read_cluster_metadata
 from tests import golden
 
 A, B = uuid.UUID(int=2**100 + 1), uuid.UUID(int=2**100 + 2)

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
-from kafka_log.evidence.log_end import LogEnd, read_log_end
+from kafka_log.inventory.log_end import LogEnd, read_log_end
 from tests import golden
 
 BASE = 1000
@@ -111,7 +111,7 @@ def test_partitions_end_where_kafkas_consumer_was_told(pack):
 
 
 def test_it_needs_no_numpy():
-    program = "import sys, kafka_log.evidence.log_end; print('numpy' in sys.modules)"
+    program = "import sys, kafka_log.inventory.log_end; print('numpy' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         cwd=Path(__file__).parents[3],

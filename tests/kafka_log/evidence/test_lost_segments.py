@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from kafka_log.evidence.lost_segments import with_lost_segments
-from kafka_log.evidence.scan import scan
-from kafka_log.settings import read_settings
+from kafka_log.config.settings import read_settings
+from kafka_log.inventory.lost_segments import with_lost_segments
+from kafka_log.inventory.scan import scan
 from tests import golden
 
 

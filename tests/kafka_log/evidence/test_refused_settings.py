@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from kafka_log.evidence.cluster_metadata import ClusterMetadata
-from kafka_log.evidence.refused_settings import without_refused_settings
-from kafka_log.settings import read_settings
+from kafka_log.config.settings import read_settings
+from kafka_log.inventory.cluster_metadata import ClusterMetadata
+from kafka_log.inventory.refused_settings import without_refused_settings
 
 BUFFER = "log.cleaner.dedupe.buffer.size"
 FACTOR = "log.cleaner.io.buffer.load.factor"

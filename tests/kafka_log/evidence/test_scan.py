@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log import directory
-from kafka_log.evidence.inventory import CheckpointState, Inventory, LogDir, Partition, Trouble
-from kafka_log.evidence.scan import scan
+from kafka_log.inventory import directory
+from kafka_log.inventory.inventory import CheckpointState, Inventory, LogDir, Partition, Trouble
+from kafka_log.inventory.scan import scan
 from kafka_log.names import DirectoryKind, FileKind, FileState
 from tests import golden
 from tests.unreadable import unreadable
@@ -430,7 +430,7 @@ def test_small_files_that_vanish_before_they_are_read_are_told(tmp_path, monkeyp
         (tmp_path / "meta.properties").unlink(missing_ok=True)
         return listing
 
-    monkeypatch.setattr("kafka_log.evidence.scan.list_directory", vanishing)
+    monkeypatch.setattr("kafka_log.inventory.scan.list_directory", vanishing)
     inventory = scan([tmp_path])
     path = str(tmp_path / "meta.properties")
     assert told(inventory) == [(path, Trouble.UNREADABLE, "No such file or directory")]

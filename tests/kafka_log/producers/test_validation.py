@@ -8,10 +8,10 @@ import pytest
 from kafka_format.batch import decode_batch
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.clock import FixedClock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import InvalidTransactionStateError
-from kafka_log.producer_state import SENTINEL, ProducerStateManager
+from kafka_log.producers.producer_state import SENTINEL, ProducerStateManager
 from kafka_log.producers.validation import analyze_and_validate_producer_state
 from tests.kafka_log.driver import Session
 from tests.kafka_log.producer_operations import (

@@ -9,12 +9,12 @@ from pyarrow import parquet
 
 from kafka_format.errors import FormatError
 from kafka_log.errors import LogError
-from pipelines.compaction import CompactPartition
-from pipelines.explanation import ExplainInto, time_texts
+from pipelines.compaction.compaction import CompactPartition
+from pipelines.compaction.explanation import ExplainInto, time_texts
 from pipelines.log_directory import LogDirectory
-from pipelines.options import OptionsError, parse_options
-from pipelines.schema import column_names, spark_schema
-from pipelines.tables.compaction import READER
+from pipelines.source.options import OptionsError, parse_options
+from pipelines.source.schema import column_names, spark_schema
+from pipelines.source.tables.compaction import READER
 from tests import golden
 from tests.golden import earlier
 from tests.jobs.compact.compacting import NOW, batch_positions, damage, write_log

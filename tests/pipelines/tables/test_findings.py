@@ -429,7 +429,7 @@ def test_what_real_brokers_left_is_sound(name):
 
 def test_a_file_that_may_not_be_read_is_a_finding_of_its_own(tmp_path, monkeypatch):
     root = log_dir(tmp_path)
-    from pipelines.storage import Storage
+    from pipelines.source.storage import Storage
 
     opened = Storage.open
 

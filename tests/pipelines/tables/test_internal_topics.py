@@ -12,8 +12,8 @@ import pytest
 
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
-from pipelines.schema import column_names
-from pipelines.tables.side_files import DamageError
+from pipelines.source.schema import column_names
+from pipelines.source.tables.side_files import DamageError
 from tests import golden
 from tests.oracle.client import Oracle
 from tests.pipelines.in_process import read_table

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobs import cli
-from pipelines.schema import column_names
+from pipelines.source.schema import column_names
 from tests import golden
 from tests.pipelines.in_process import read_table
 

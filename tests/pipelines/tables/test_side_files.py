@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_format.checksum import crc32c
-from kafka_log.evidence.inventory import CHECKPOINTS
+from kafka_log.inventory.inventory import CHECKPOINTS
 from kafka_log.names import (
     DirectoryKind,
     FileKind,
@@ -16,11 +16,11 @@ from kafka_log.names import (
     parse_directory_name,
     parse_file_name,
 )
-from pipelines.options import parse_options
-from pipelines.schema import column_names
-from pipelines.storage import Storage
-from pipelines.tables import reader_of
-from pipelines.tables.side_files import DamageError
+from pipelines.source.options import parse_options
+from pipelines.source.schema import column_names
+from pipelines.source.storage import Storage
+from pipelines.source.tables import reader_of
+from pipelines.source.tables.side_files import DamageError
 from tests import golden
 from tests.oracle.client import Oracle
 from tests.pipelines.in_process import read_table
@@ -292,7 +292,7 @@ def test_the_zeros_of_a_preallocated_index_are_not_read(tmp_path):
             storages.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.tables.side_files.Storage", Counting)
+        patch.setattr("pipelines.source.tables.side_files.Storage", Counting)
         (batch,) = reader.read(split, options)
     assert batch.num_rows == 1
     assert storages[0].bytes_read <= 64 * 1024

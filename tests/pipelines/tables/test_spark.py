@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 
-from pipelines.schema import spark_schema
+from pipelines.source.schema import spark_schema
 from tests import golden
 from tests.pipelines.in_process import read_table
 

@@ -28,12 +28,12 @@ from kafka_log.cleaner.decision import (
 from kafka_log.cleaner.reasons import IS_KEPT
 from kafka_log.cleaner.witness import Removals, Witness
 from kafka_log.clock import Scheduler, system_clock
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.watched_files import WatchedDiskFiles
 from kafka_log.errors import LogError
-from kafka_log.file_records import FileRecords
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
+from kafka_log.segment.file_records import FileRecords
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 
 pytestmark = pytest.mark.skipif(not can_compile(), reason="numba is not here")

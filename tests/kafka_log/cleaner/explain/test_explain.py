@@ -15,9 +15,9 @@ from kafka_log.cleaner.explain.rows import ReasonRows
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.reasons import BY_CODE, KEPT, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
-from kafka_log.config import LogConfig
+from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from kafka_log.log import PartitionLog
+from kafka_log.log.unified_log import PartitionLog
 from tests.kafka_log.cleaner.cleaners import new_cleaner
 from tests.kafka_log.cleaner.test_cleaner import NOW, RETENTION, Topic
 

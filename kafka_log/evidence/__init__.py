@@ -1,1 +1,0 @@
-"""The inventory of log dirs, read-only, with every problem attached to its place."""

@@ -1,0 +1,134 @@
+"""Segments that are gone, though nothing of Kafka's removes them like that.
+
+Kafka deletes segments from the front of a log, renames a `.log` before its index files, and leaves
+gaps between offsets only where it compacts. So two things show that somebody else removed a file:
+
+    index files without their .log, and no leftover of that segment
+    a gap between the end of a segment and the next one, in a topic that is not compacted
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_format.errors import FormatError
+from kafka_log.inventory.inventory import CheckpointState, Problem, Trouble
+from kafka_log.inventory.log_end import read_log_end
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind, FileState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kafka_log.config.settings import Settings
+    from kafka_log.inventory.inventory import Inventory, LogDir, Partition, Segment
+
+_KEPT = (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+
+
+def with_lost_segments(
+    inventory: Inventory,
+    settings: Settings,
+    *,
+    includes: Callable[[str, int | None], bool] = lambda *_: True,
+) -> Inventory:
+    """Return the inventory with a problem for each segment that is gone.
+
+    Gaps prove nothing, and no log is read, unless the settings of topics are known: from the
+    cluster metadata.
+    """
+    is_known = inventory.metadata is not None
+    is_compacted = (lambda topic: settings.for_topic(topic).compact) if is_known else None
+    return replace(
+        inventory,
+        log_dirs=tuple(
+            replace(
+                log_dir,
+                partitions=tuple(
+                    _with_lost(log_dir, each, is_compacted)
+                    if includes(each.topic, each.partition)
+                    else each
+                    for each in log_dir.partitions
+                ),
+            )
+            for log_dir in inventory.log_dirs
+        ),
+    )
+
+
+def _with_lost(
+    log_dir: LogDir, partition: Partition, is_compacted: Callable[[str], bool] | None
+) -> Partition:
+    lost = tuple(lost_segments(log_dir, partition, is_compacted=is_compacted))
+    return replace(partition, problems=(*partition.problems, *lost)) if lost else partition
+
+
+def lost_segments(
+    log_dir: LogDir, partition: Partition, *, is_compacted: Callable[[str], bool] | None
+) -> Iterator[Problem]:
+    """Yield one problem per segment, or run of segments, that is gone."""
+    if partition.state not in _KEPT:
+        return
+    yield from _without_logs(partition)
+    if is_compacted is None or partition.topic == CLUSTER_METADATA_TOPIC:
+        return
+    if not is_compacted(partition.topic) and _was_never_cleaned(log_dir, partition):
+        yield from _gaps(partition)
+
+
+def _without_logs(partition: Partition) -> Iterator[Problem]:
+    gone: dict[int, list[str]] = {}
+    left = set()
+    for segment in partition.leftovers:
+        if segment.state is not FileState.LIVE:
+            left.add(segment.base_offset)
+        elif segment.log is None:
+            names = [Path(file.path).name for file in segment.files.values()]
+            gone[segment.base_offset] = sorted(names)
+    for base_offset, names in gone.items():
+        if base_offset not in left:
+            path = Path(partition.path, f"{base_offset:020d}{FileKind.LOG.value}")
+            message = f"the segment's records are gone: {', '.join(names)} without a .log"
+            yield Problem(str(path), Trouble.MALFORMED, message)
+
+
+def _was_never_cleaned(log_dir: LogDir, partition: Partition) -> bool:
+    """A broker notes every log that it has cleaned."""
+    kind = FileKind.CLEANER_OFFSET_CHECKPOINT
+    checkpoint = log_dir.checkpoints.get(kind)
+    is_known = checkpoint is not None and checkpoint.state in (
+        CheckpointState.WITH_ROWS,
+        CheckpointState.EMPTY,
+        CheckpointState.MISSING,
+    )
+    return is_known and kind not in partition.checkpointed
+
+
+def _gaps(partition: Partition) -> Iterator[Problem]:
+    for segment, following in pairwise(partition.segments):
+        end = _end_of(segment)
+        if end is not None and end < following.base_offset:
+            last = following.base_offset - 1
+            offsets = f"offset {end} is" if last == end else f"offsets {end} to {last} are"
+            message = (
+                f"{offsets} missing: {segment.base_offset:020d}.log ends before {end}, the next "
+                f"segment begins at {following.base_offset}, and the topic is not compacted"
+            )
+            yield Problem(partition.path, Trouble.MALFORMED, message)
+
+
+def _end_of(segment: Segment) -> int | None:
+    """The offset after the last record; None if damage hides it or there is no record."""
+    log, index = segment.log, segment.files.get(FileKind.OFFSET_INDEX)
+    if log is None or log.size_in_bytes == 0:
+        return None
+    try:
+        end = read_log_end(
+            log.path, segment.base_offset, index=None if index is None else index.path
+        )
+    except (FormatError, OSError):
+        return None  # whoever reads the segment says why
+    is_sound = end.reason in ("end_of_file", "zeroed_tail") and end.position > 0
+    return end.offset if is_sound else None

@@ -1,0 +1,168 @@
+"""The offsets of a partition directory that no broker serves, and what holds them where they are.
+
+    log start          its checkpoint, or the first segment if that is later
+    recovery point     its checkpoint: up to here the log was flushed
+    high watermark     its checkpoint, within the log: what a broker knows when it starts
+    last stable        the first offset of the oldest transaction that is open, or whose end is not
+                       below the high watermark; else the high watermark
+    log end            behind the last batch, by headers
+
+Producers come from the newest snapshot that a starting broker would use, and from the batch headers
+behind it; with `replay` from all headers. A snapshot does not tell of transactions that had ended:
+where the high watermark is behind, only a replay finds those that a reader may not see yet.
+
+Nothing is checked: what a restart after a crash would cut is told by recovery.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kafka_format.errors import FormatError, TruncatedError
+from kafka_log.checkpoints import within_log
+from kafka_log.disk.overlay_files import OverlayFiles
+from kafka_log.errors import LogError
+from kafka_log.inventory.log_end import read_log_end
+from kafka_log.loading.rebuild_state import rebuild_producer_state
+from kafka_log.names import FileKind, segment_file_name
+from kafka_log.producers.producer_state import ProducerStateManager
+from kafka_log.producers.transactions import OpenTransaction, read_transactions
+from kafka_log.segment.log_segment import LogSegment
+from kafka_log.segment.log_segments import LogSegments, find_base_offsets
+
+if TYPE_CHECKING:
+    import os
+
+    from kafka_log.clock import Clock
+    from kafka_log.config.log_config import LogConfig
+    from kafka_log.disk.files import Files
+    from kafka_log.producers.producer_state import TxnMetadata
+
+_NO_WATERMARK = "no high watermark is known: the last stable offset assumes full replication"
+
+
+class Holder(NamedTuple):
+    """The transaction that keeps the last stable offset from moving on."""
+
+    producer_id: int
+    producer_epoch: int | None
+    first_offset: int
+    last_timestamp: int | None
+    """When its producer was last seen; None of a transaction that has ended."""
+    end_offset: int | None
+    """Of its marker, which is not replicated; None while it is open."""
+
+
+class PartitionOffsets(NamedTuple):
+    log_start_offset: int
+    recovery_point: int | None
+    high_watermark: int | None
+    last_stable_offset: int | None
+    """None if damage hides it."""
+    log_end_offset: int
+    held_by: Holder | None
+    note: str | None = None
+    damage: FormatError | LogError | None = None
+    """What kept the producers from being replayed."""
+
+
+def read_offsets(
+    directory: str | os.PathLike[str],
+    config: LogConfig,
+    clock: Clock,
+    *,
+    log_start_offset: int | None = None,
+    recovery_point: int | None = None,
+    high_watermark: int | None = None,
+    replay: bool = False,
+) -> PartitionOffsets:
+    """The offsets are those of the checkpoints; None where these have no row.
+
+    Raises LogError where there is no log, OSError. Damage is a result.
+    """
+    files = OverlayFiles(directory, clock)  # a manager of producers writes snapshots
+    bases = find_base_offsets(files)
+    end = _log_end(files, bases[-1])
+    start = max(bases[0], log_start_offset or 0)
+    if start > end:
+        wiped = f"the log start {start} is beyond the log end {end}: a broker would empty the log"
+        return PartitionOffsets(start, recovery_point, start, start, start, None, wiped)
+    known = None if high_watermark is None else within_log(high_watermark, start, end)
+    watermark = end if known is None else known
+    try:
+        if replay:
+            stable, held_by = _by_replay(files, start, watermark)
+        else:
+            producers = _load_producers(files, bases, config, clock, start=start, end=end)
+            stable, held_by = _by_producers(producers, start, watermark)
+    except (FormatError, LogError) as damage:
+        return PartitionOffsets(start, recovery_point, known, None, end, None, damage=damage)
+    note = _NO_WATERMARK if known is None else None
+    return PartitionOffsets(start, recovery_point, known, stable, end, held_by, note)
+
+
+def _log_end(files: OverlayFiles, base_offset: int) -> int:
+    log, index = (
+        files.path(str(segment_file_name(base_offset, kind)))
+        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX)
+    )
+    return read_log_end(log, base_offset, index=index).offset
+
+
+def _by_replay(files: Files, start: int, watermark: int) -> tuple[int, Holder | None]:
+    """From the beginning; a torn end is where the log ends, other damage hides the answer."""
+    report = read_transactions(files, log_start_offset=start, high_watermark=watermark)
+    for problem in report.problems:
+        if not isinstance(problem, TruncatedError):
+            raise problem
+    txn = report.held_by
+    if isinstance(txn, OpenTransaction):
+        epoch, last_timestamp = txn.producer_epoch, txn.last_timestamp
+        holder = Holder(txn.producer_id, epoch, txn.first_offset, last_timestamp, None)
+        return report.last_stable_offset, holder
+    if txn is not None:
+        holder = Holder(txn.producer_id, None, txn.first_offset, None, txn.last_offset)
+        return report.last_stable_offset, holder
+    return report.last_stable_offset, None
+
+
+def _load_producers(
+    files: Files, bases: list[int], config: LogConfig, clock: Clock, *, start: int, end: int
+) -> ProducerStateManager:
+    """As a starting broker loads them, from whatever snapshot is newest."""
+    segments = LogSegments()
+    for base in bases:
+        segments.add(LogSegment.open(files, base, config, clock, file_already_exists=True))
+    producers = ProducerStateManager(files, config, clock)
+    rebuild_producer_state(
+        producers,
+        segments,
+        log_start_offset=start,
+        last_offset=end,
+        clock=clock,
+        reload_from_clean_shutdown=False,
+    )
+    return producers
+
+
+def _by_producers(
+    producers: ProducerStateManager, start: int, watermark: int
+) -> tuple[int, Holder | None]:
+    producers.on_high_watermark_updated(watermark)
+    first = producers.first_unstable_offset()
+    if first is None or max(first, start) >= watermark:
+        return watermark, None
+    txn = next(
+        txn
+        for txn in (*producers.ongoing_txns, *producers.unreplicated_txns)
+        if txn.first_offset == first
+    )
+    return max(first, start), _holder(producers, txn)
+
+
+def _holder(producers: ProducerStateManager, txn: TxnMetadata) -> Holder:
+    entry = producers.last_entry(txn.producer_id)
+    if entry is None or txn.last_offset is not None:  # the producer may be at something else now
+        return Holder(txn.producer_id, None, txn.first_offset, None, txn.last_offset)
+    epoch, last_timestamp = entry.producer_epoch, entry.last_timestamp
+    return Holder(txn.producer_id, epoch, txn.first_offset, last_timestamp, None)

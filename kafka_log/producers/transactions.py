@@ -1,0 +1,276 @@
+"""The transactions of a partition directory: open, ended, aborted, and which one holds readers up.
+
+Every batch header of every segment is replayed, markers with it; nothing is written. Where the
+first segment has a snapshot at its base, the replay starts from that: a transaction may have begun
+in a segment that retention has deleted since.
+
+    open      no marker so far
+    ended     committed or aborted by a marker; a marker without data before it ends nothing
+    last stable offset    first offset of the oldest transaction that is open, or whose marker is
+                          not below the high watermark; else the high watermark
+
+The same aborted transactions are known twice on a disk: from markers, and from `.txnindex` files,
+which readers use. A report has both, and what one has and the other lacks.
+
+Damage does not stop the report: it is in `problems`, and the replay goes on behind it: at the next
+segment, for a broker that starts cuts the log there; or, with `behind_damage`, at the next batch
+that can be found. A LogError there is a log that Kafka itself fails to load; what follows it in
+that segment is left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+import numpy as np
+
+from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.errors import FormatError
+from kafka_format.file_bytes import JAVA_MAX
+from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
+from kafka_log.checkpoints import within_log
+from kafka_log.clock import FixedClock
+from kafka_log.config.log_config import LogConfig
+from kafka_log.damage.resync import BatchSearch
+from kafka_log.damage.walk import BatchWalk, Gap, stop_at_damage
+from kafka_log.disk.files import DiskFiles, opened
+from kafka_log.errors import LogError
+from kafka_log.names import FileKind, segment_file_name
+from kafka_log.producers.producer_state import LATE_TRANSACTION_BUFFER_MS, ProducerStateManager
+from kafka_log.producers.snapshots import read_snapshot
+from kafka_log.segment.log_segments import find_base_offsets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kafka_format.columnar.headers import BatchColumns
+    from kafka_format.log_file import SegmentEnd
+    from kafka_format.transaction_index import AbortedTransaction
+    from kafka_log.disk.files import File, Files
+    from kafka_log.producers.entry import CompletedTxn, TxnMetadata
+
+    Resume = Callable[[SegmentEnd, BatchColumns | None], int | None]
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without a marker."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    first_offset: int
+    last_offset: int
+    """Of its producer's last data batch; -1 if a marker has ended that epoch."""
+    first_timestamp: int | None
+    """Of its first batch; None if that batch is not in the log any more."""
+    last_timestamp: int
+    """When its producer was last seen."""
+
+    def idle_ms(self, now_ms: int) -> int:
+        return now_ms - self.last_timestamp
+
+    def open_ms(self, now_ms: int) -> int | None:
+        return None if self.first_timestamp is None else now_ms - self.first_timestamp
+
+
+class EndedTransaction(NamedTuple):
+    """A transaction with a marker, which is at `last_offset`."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+    """Of the moment of its marker, as recovery would write it into a `.txnindex`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionReport:
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    """As told, within the log; its end if nothing was told."""
+    last_stable_offset: int
+    held_by: OpenTransaction | EndedTransaction | None
+    """What keeps the last stable offset below the high watermark."""
+    open: tuple[OpenTransaction, ...]
+    """By first offset."""
+    ended: tuple[EndedTransaction, ...]
+    """By marker."""
+    indexed: tuple[AbortedTransaction, ...]
+    """The entries of all `.txnindex` files."""
+    problems: tuple[FormatError | LogError, ...] = ()
+
+    def aborted(
+        self, fetch_offset: int = 0, upper_bound: int | None = None
+    ) -> list[EndedTransaction]:
+        """Those that a reader of [fetch_offset, upper_bound) must skip, by their markers alone."""
+        bound = self.log_end_offset if upper_bound is None else upper_bound
+        return [
+            txn
+            for txn in self.ended
+            if txn.is_aborted and txn.last_offset >= fetch_offset and txn.first_offset < bound
+        ]
+
+    def not_indexed(self) -> list[EndedTransaction]:
+        """Aborted by a marker, but in no index: a reader would take their records."""
+        known = {_identity(entry) for entry in self.indexed}
+        return [txn for txn in self.ended if txn.is_aborted and _identity(txn) not in known]
+
+    def not_in_log(self) -> list[AbortedTransaction]:
+        """In an index, but not ended by a marker here: a reader skips nothing, or too much."""
+        known = {_identity(txn) for txn in self.ended if txn.is_aborted}
+        return [entry for entry in self.indexed if _identity(entry) not in known]
+
+    def late(self, now_ms: int, max_transaction_timeout_ms: int) -> OpenTransaction | None:
+        """The oldest open one, if a broker's metric would call it late."""
+        limit = max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
+        for txn in self.open[:1]:
+            if txn.last_timestamp > 0 and txn.idle_ms(now_ms) > limit:
+                return txn
+        return None
+
+
+def _identity(txn: EndedTransaction | AbortedTransaction) -> tuple[int, int, int]:
+    return txn.producer_id, txn.first_offset, txn.last_offset
+
+
+def read_transactions(
+    files: Files,
+    *,
+    log_start_offset: int = 0,
+    high_watermark: int | None = None,
+    behind_damage: bool = False,
+) -> TransactionReport:
+    """The transactions of a partition directory. Raises LogError without a segment, and OSError."""
+    replay = _Replay(files, behind_damage=behind_damage)
+    for base_offset in replay.bases:
+        replay.read_segment(base_offset)
+    return replay.report(log_start_offset, high_watermark)
+
+
+class _Nothing(DiskFiles):
+    """No files: a manager that only remembers."""
+
+    def names(self) -> list[str]:
+        return []
+
+
+class _Replay:
+    def __init__(self, files: Files, *, behind_damage: bool = False) -> None:
+        self._files = files
+        self._behind_damage = behind_damage
+        self.bases = find_base_offsets(files)
+        self._end = self.bases[-1]
+        self._ended: list[EndedTransaction] = []
+        self._indexed: list[AbortedTransaction] = []
+        self._problems: list[FormatError | LogError] = []
+        self._manager = ProducerStateManager(
+            _Nothing(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
+        )
+        self._load_first_snapshot()
+
+    def _load_first_snapshot(self) -> None:
+        name = str(segment_file_name(self.bases[0], FileKind.PRODUCER_SNAPSHOT))
+        if not self._files.exists(name):
+            return
+        try:
+            for entry in read_snapshot(self._files, name):
+                self._manager.load_producer_entry(entry)
+        except FormatError as error:
+            self._problems.append(error)
+
+    def read_segment(self, base_offset: int) -> None:
+        name = str(segment_file_name(base_offset, FileKind.LOG))
+        with opened(self._files, name) as file:
+            search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
+            try:
+                self._read_log(file, search.resume if self._behind_damage else stop_at_damage)
+            except LogError as error:
+                self._problems.append(error)
+            if (unread := search.unread(file.path)) is not None:
+                self._problems.append(unread)
+        index = str(segment_file_name(base_offset, FileKind.TRANSACTION_INDEX))
+        if self._files.exists(index):
+            data = self._files.read(index, limit=JAVA_MAX)
+            self._indexed += iter_transaction_index(decode_transaction_index(data))
+
+    def _read_log(self, file: File, resume: Resume) -> None:
+        for part in BatchWalk(partial(_walk, file), resume):
+            if not isinstance(part, Gap):
+                self._replay(part, file)
+            elif not part.is_zeros:  # those are preallocated
+                self._problems.append(part.error)
+
+    def _replay(self, batches: BatchColumns, file: File) -> None:
+        self._end = max(self._end, int(batches.last_offset.max()) + 1)
+        while True:
+            damage = self._manager.replay_batches(
+                batches, file.read_at, on_completed=self._on_completed
+            )
+            if damage is None:
+                return
+            self._problems.append(damage.error)
+            batches = batches[damage.batch + 1 :]
+
+    def _on_completed(self, completed: CompletedTxn, last_stable_offset: int) -> None:
+        self._ended.append(EndedTransaction(*completed, last_stable_offset))
+
+    # ------------------------------------------------------------------ the report
+
+    def report(self, log_start_offset: int, high_watermark: int | None) -> TransactionReport:
+        start = max(log_start_offset, self.bases[0])
+        end = max(self._end, start)
+        watermark = end if high_watermark is None else within_log(high_watermark, start, end)
+        still_open = self._open()
+        unstable: list[OpenTransaction | EndedTransaction] = list(still_open)
+        unstable += (txn for txn in self._ended if txn.last_offset >= watermark)
+        holder = min(unstable, key=lambda txn: txn.first_offset, default=None)
+        if holder is not None and max(holder.first_offset, start) >= watermark:
+            holder = None
+        return TransactionReport(
+            log_start_offset=start,
+            log_end_offset=end,
+            high_watermark=watermark,
+            last_stable_offset=watermark if holder is None else max(holder.first_offset, start),
+            held_by=holder,
+            open=still_open,
+            ended=tuple(self._ended),
+            indexed=tuple(self._indexed),
+            problems=tuple(self._problems),
+        )
+
+    def _open(self) -> tuple[OpenTransaction, ...]:
+        ongoing = self._manager.ongoing_txns
+        timestamps = self._first_timestamps([txn.first_offset for txn in ongoing])
+        return tuple(self._open_transaction(txn, timestamps) for txn in ongoing)
+
+    def _open_transaction(self, txn: TxnMetadata, timestamps: dict[int, int]) -> OpenTransaction:
+        entry = self._manager.active_producers[txn.producer_id]
+        return OpenTransaction(
+            producer_id=txn.producer_id,
+            producer_epoch=entry.producer_epoch,
+            coordinator_epoch=entry.coordinator_epoch,
+            first_offset=txn.first_offset,
+            last_offset=entry.last_data_offset,
+            first_timestamp=timestamps.get(txn.first_offset),
+            last_timestamp=entry.last_timestamp,
+        )
+
+    def _first_timestamps(self, first_offsets: list[int]) -> dict[int, int]:
+        """The maximum timestamps of the batches that begin at these offsets."""
+        found: dict[int, int] = {}
+        holding = {max((b for b in self.bases if b <= at), default=None) for at in first_offsets}
+        for base_offset in sorted(base for base in holding if base is not None):
+            with opened(self._files, str(segment_file_name(base_offset, FileKind.LOG))) as file:
+                for batches in _walk(file):
+                    rows = np.flatnonzero(np.isin(batches.base_offset, first_offsets))
+                    offsets, times = batches.base_offset[rows], batches.max_timestamp[rows]
+                    found |= dict(zip(offsets.tolist(), times.tolist(), strict=True))
+        return found
+
+
+def _walk(file: File, start: int = 0) -> HeaderWalk:
+    return HeaderWalk(cast("BinaryIO", file.reader()), path=file.path, start=start)

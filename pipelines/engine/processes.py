@@ -1,0 +1,242 @@
+"""A few processes that work through tasks, each given one at a time.
+
+The standard library's pools either hang when a process is killed, or give up all tasks together.
+Here every process has a pipe of its own: its end tells which task died with it, another process
+takes its place, and the rest goes on.
+
+Processes are started afresh (forkserver, or spawn), never forked from this one: compiled kernels
+and their threads do not survive a fork. None of them sees the current directory, which may be
+evidence: nothing in it may be imported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import pickle
+import signal
+import traceback
+from functools import partial
+from multiprocessing import connection
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from kafka_format.access import watching
+from kafka_format.errors import FormatError
+from kafka_format.search_path import CleanStart
+from kafka_log.cleaner.errors import UncleanableError
+from kafka_log.errors import DamagedLogError, LogError, LogLoadError
+from pipelines.engine.progress import listening
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+    from types import TracebackType
+
+    Function = Callable[[Any], Iterable[Any]]
+
+_PATIENCE_S = 5.0
+"""How long a process may take to end after its last task."""
+_DAMAGE = (FormatError, DamagedLogError, LogLoadError, UncleanableError)
+"""Findings, and not failures to read: something is wrong with the files, or too large for us."""
+
+
+class Answer(NamedTuple):
+    """What became of a task: its rows, and why they are not all."""
+
+    number: int
+    rows: list[Any]
+    failure: tuple[str, str] | None = None
+    """A message, and a traceback where the message cannot be all."""
+    is_damage: bool = False
+    """Whether the failure is the fault of what was read, and not of reading."""
+    grown: tuple[str, ...] = ()
+    """Files that were longer at the end than at the start."""
+
+
+def answer(number: int, task: Any, function: Function) -> Answer:
+    """Rows that were given before an error are rows still."""
+    with watching() as watch:
+        answered = _answer(number, task, function)
+        changes = watch.changes()
+    if changes:
+        said = "; ".join(map(os_error_text, changes))
+        return answered._replace(failure=(said, ""))
+    return answered._replace(grown=tuple(watch.grown))
+
+
+def _answer(number: int, task: Any, function: Function) -> Answer:
+    rows: list[Any] = []
+    try:
+        rows.extend(function(task))
+    except (FormatError, LogError) as error:
+        return Answer(number, rows, (str(error), ""), is_damage=isinstance(error, _DAMAGE))
+    except OSError as error:
+        return Answer(number, rows, (os_error_text(error), ""))
+    except MemoryError:
+        return Answer(number, rows, ("not enough memory", ""))
+    except Exception as error:  # noqa: BLE001  # one task must not end the others
+        return Answer(number, rows, (unforeseen(error), traceback.format_exc()))
+    return Answer(number, rows)
+
+
+def os_error_text(error: OSError) -> str:
+    """`path: No such file or directory`."""
+    said = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {said}" if error.filename else said
+
+
+def unforeseen(error: Exception) -> str:
+    return f"internal error: {type(error).__name__}: {error}"
+
+
+class Share(NamedTuple):
+    """How much of its task a process has done."""
+
+    number: int
+    share: float
+
+
+class _Worker:
+    """A process, this end of its pipe, and the task it has."""
+
+    def __init__(self, context: BaseContext, function: Function) -> None:
+        self.pipe: Connection[Any, Any]
+        self.pipe, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+            target=_work, args=(theirs, function), daemon=True
+        )
+        with CleanStart():  # the first one starts multiprocessing's server and tracker, too
+            self.process.start()
+        theirs.close()
+        self.number: int | None = None
+
+    def give(self, number: int, task: Any) -> None:
+        self.number = number
+        with contextlib.suppress(BrokenPipeError):  # a process that is no more: `receive` tells
+            self.pipe.send((number, task))
+
+    def receive(self) -> Answer | Share:
+        """The answer, or how far it is; of a process that is no more, what is known of its end."""
+        number = self.number
+        if number is None:
+            raise ValueError("this process has no task")
+        try:
+            given: Answer | Share = self.pipe.recv()
+        except (EOFError, OSError):
+            self.process.join(_PATIENCE_S)
+            return Answer(number, [], (_death(self.process.exitcode), ""))
+        if isinstance(given, Answer):
+            self.number = None
+        return given
+
+    def close(self) -> None:
+        self.pipe.close()
+
+
+def _death(exit_code: int | None) -> str:
+    if exit_code is not None and exit_code < 0:
+        name = signal.Signals(-exit_code).name
+        hint = " (perhaps by a system short of memory)" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{hint}"
+    return f"its process ended unexpectedly, with exit code {exit_code}"
+
+
+class Processes:
+    def __init__(self, function: Function, count: int) -> None:
+        methods = multiprocessing.get_all_start_methods()
+        method = "forkserver" if "forkserver" in methods else "spawn"
+        self._context = multiprocessing.get_context(method)
+        self._function = function
+        self._count = count
+        self._workers: list[_Worker] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """A process without a task ends with its pipe; one with a task is not waited for."""
+        for worker in self._workers:
+            worker.close()
+            if worker.number is not None:
+                worker.process.kill()
+        for worker in self._workers:
+            worker.process.join(_PATIENCE_S)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+    def answers(
+        self, tasks: Sequence[Any], on_share: Callable[[int, float], None] | None = None
+    ) -> Iterator[Answer]:
+        """As they are ready; `on_share` is told of those that are not."""
+        todo = iter(enumerate(tasks))
+        for worker in self._workers:  # of tasks before these
+            self._give_next(worker, todo)
+        for _ in range(min(self._count, len(tasks)) - len(self._workers)):
+            self._workers.append(self._busy(todo))
+        while busy := {
+            worker.pipe: worker for worker in self._workers if worker.number is not None
+        }:
+            for pipe in connection.wait(list(busy)):
+                worker = busy[pipe]  # type: ignore[index]
+                answered = worker.receive()
+                if isinstance(answered, Share):
+                    if on_share is not None:
+                        on_share(*answered)
+                    continue
+                if worker.number is None:
+                    self._give_next(worker, todo)
+                else:
+                    self._replace(worker, todo)
+                yield answered
+
+    def _busy(self, todo: Iterator[tuple[int, Any]]) -> _Worker:
+        worker = _Worker(self._context, self._function)
+        self._give_next(worker, todo)
+        return worker
+
+    def _give_next(self, worker: _Worker, todo: Iterator[tuple[int, Any]]) -> None:
+        following = next(todo, None)
+        if following is not None:
+            worker.give(*following)
+
+    def _replace(self, dead: _Worker, todo: Iterator[tuple[int, Any]]) -> None:
+        dead.close()
+        self._workers.remove(dead)
+        following = next(todo, None)
+        if following is not None:
+            worker = _Worker(self._context, self._function)
+            self._workers.append(worker)
+            worker.give(*following)
+
+
+def _work(pipe: Connection[Any, Any], function: Function) -> None:
+    """The life of a process: until the other end closes the pipe, whatever the reason."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    try:
+        while True:
+            number, task = pipe.recv()
+            with listening(partial(_send_share, pipe, number)):
+                answered = answer(number, task, function)
+            _send(pipe, answered)
+    except (EOFError, OSError):
+        return
+
+
+def _send_share(pipe: Connection[Any, Any], number: int, share: float) -> None:
+    pipe.send(Share(number, share))
+
+
+def _send(pipe: Connection[Any, Any], answered: Answer) -> None:
+    try:
+        pipe.send(answered)
+    except (TypeError, AttributeError, pickle.PicklingError) as error:  # a row no pipe can carry
+        failure = (unforeseen(error), traceback.format_exc())
+        pipe.send(Answer(answered.number, [], failure))

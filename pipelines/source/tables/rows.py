@@ -1,0 +1,156 @@
+"""From plain values to the Arrow batches of a table; what several tables share in planning.
+
+Arrow is imported where rows are made: Spark plans every query in a process of its own, and what
+that imports is waited for.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from kafka_format.shown_text import name_base64, name_text
+from pipelines.source.schema import arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    import pyarrow as pa
+
+    from kafka_log.inventory.inventory import File, Partition, Segment
+    from pipelines.source.options import Options
+
+    Row = Mapping[str, Any]
+
+ROWS_PER_BATCH = 8 * 1024
+_MOST_FILES = 200
+"""In one split: of a file that is far away each takes a while to open."""
+_PATH_BYTES = "path_base64"
+_Item = TypeVar("_Item")
+
+
+class FileTask(NamedTuple):
+    """A file to read; picklable."""
+
+    file: File
+    topic: str | None = None
+    partition: int | None = None
+    log_dir: str | None = None
+    segment: Segment | None = None
+    """Of a time index: the segment that it must reach the end of."""
+    next_base: int | None = None
+    """Of a log: the offset at which the next segment begins."""
+
+    @property
+    def size_in_bytes(self) -> int:
+        return self.file.size_in_bytes
+
+
+def packed(
+    items: Iterable[_Item], options: Options, size_of: Callable[[_Item], int]
+) -> list[tuple[_Item, ...]]:
+    """In order, as many together as make one split."""
+    splits: list[tuple[_Item, ...]] = []
+    some: list[_Item] = []
+    size = 0
+    for item in items:
+        if some and (size + size_of(item) > options.max_split_bytes or len(some) >= _MOST_FILES):
+            splits.append(tuple(some))
+            some, size = [], 0
+        some.append(item)
+        size += size_of(item)
+    return [*splits, tuple(some)] if some else splits
+
+
+def wants_everything(options: Options) -> bool:
+    """Whether files of no partition are wanted, too."""
+    bounds = options.bounds
+    narrowed = [each for each in (bounds.topics, bounds.partitions) if each is not None]
+    return not options.is_narrowed and all(None in each for each in narrowed)
+
+
+def wants(partition: Partition, options: Options) -> bool:
+    return options.includes(partition.topic, partition.partition)
+
+
+def batches_of_rows(rows: Iterable[Row], options: Options) -> Iterator[pa.RecordBatch]:
+    """Some thousand rows at a time; a column that a row does not have is null."""
+    remaining = iter(rows)
+    while some := list(islice(remaining, ROWS_PER_BATCH)):
+        columns = {name: [row.get(name) for row in some] for name in source_columns(options)}
+        if _PATH_BYTES in columns:
+            columns[_PATH_BYTES] = [row.get(_PATH_BYTES) or _path_bytes(row) for row in some]
+        yield batch_of_columns(columns, options)
+
+
+def _path_bytes(row: Row) -> str | None:
+    path = row.get("path")
+    return None if path is None else name_base64(path)
+
+
+def source_columns(options: Options) -> list[str]:
+    """What rows are asked for: of a time its milliseconds, which the other column follows from."""
+    wanted = _wanted(options)
+    times = {f"{name}_ms" for name in wanted if _is_time(options.table, name)}
+    return [name for name in arrow_schema(options.table).names if name in wanted | times]
+
+
+def _wanted(options: Options) -> set[str]:
+    return set(options.columns or arrow_schema(options.table).names)
+
+
+def _is_time(table: str, name: str) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_timestamp(arrow_schema(table).field(name).type))
+
+
+def batch_of_columns(columns: Mapping[str, Any], options: Options) -> pa.RecordBatch:
+    """Lists, arrays of numpy or of Arrow by name; a timestamp is made of its `…_ms`."""
+    import pyarrow as pa
+
+    names = tuple(options.columns or arrow_schema(options.table).names)
+    schema = arrow_schema(options.table, names)
+    arrays = []
+    for field in schema:
+        if pa.types.is_timestamp(field.type):
+            arrays.append(_times(columns[f"{field.name}_ms"]))
+        else:
+            arrays.append(_array(columns[field.name], field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(values: Any, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return values.cast(kind)
+    if isinstance(values, np.ndarray):
+        return pa.array(values).cast(kind)
+    try:
+        return pa.array(values, kind)
+    except UnicodeEncodeError:  # a name that is no UTF-8
+        return pa.array([_shown(each) for each in values], kind)
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, str):
+        return name_text(value)
+    if isinstance(value, dict):
+        return {_shown(key): _shown(each) for key, each in value.items()}
+    return [_shown(each) for each in value] if isinstance(value, list) else value
+
+
+def _times(milliseconds: Any) -> pa.Array:
+    import pyarrow as pa
+
+    from pipelines.source.arrow import timestamps
+
+    if isinstance(milliseconds, pa.Array):
+        milliseconds = milliseconds.fill_null(-1).to_numpy(zero_copy_only=False)
+    elif not isinstance(milliseconds, np.ndarray):
+        none = [-1 if each is None else each for each in milliseconds]
+        milliseconds = np.array(none, np.int64)
+    return timestamps(milliseconds)
