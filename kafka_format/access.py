@@ -371,12 +371,12 @@ def watching() -> Iterator[Watch]:
 class EvidenceFile(io.RawIOBase):
     """A regular file, open for reading. Use it with `with`: leaving the block compares it."""
 
-    def __init__(self, path: str, fd: int, identity: Identity) -> None:
-        self.path = path
-        self.name = path
-        self.size = identity.size
+    def __init__(self, fd: int, seen: _Seen) -> None:
+        self.path = seen.path
+        self.name = seen.path
+        self.size = seen.identity.size
         self._fd = fd
-        self._identity = identity
+        self._seen = seen
         self._position = 0
 
     def readable(self) -> bool:
@@ -463,7 +463,7 @@ class EvidenceFile(io.RawIOBase):
 
     def ensure_unchanged(self) -> None:
         """Raise ChangedError if the file is not what it was when it was opened."""
-        how = _difference(_Seen(self.path, self._identity))
+        how = _difference(self._seen)
         if how not in (None, _GREW):
             forget(self.path)
             raise ChangedError(self.path, str(how))
@@ -505,11 +505,12 @@ def open_evidence(path: str | os.PathLike[str], *, limit: int = JAVA_MAX) -> Evi
             error.filename = text  # a descriptor has no name
         raise
     identity = Identity.of(status)
-    if watches := [watch for watch in _watches if watch.wants(text)]:
-        seen = _Seen.of(text, fd, identity)
-        for watch in watches:
-            watch.add(seen)
-    return EvidenceFile(text, fd, identity)
+    watches = [watch for watch in _watches if watch.wants(text)]
+    # Samples are taken once: an overlay opens a file for each read.
+    seen = _Seen.of(text, fd, identity) if watches else _Seen(text, identity)
+    for watch in watches:
+        watch.add(seen)
+    return EvidenceFile(fd, seen)
 
 
 def _ensure_inside(fd: int, path: str) -> None:

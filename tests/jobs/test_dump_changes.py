@@ -155,6 +155,39 @@ def test_a_log_that_grows_is_a_note(tmp_path: Path) -> None:
     assert dumped_while(grow, path, "--quiet")[2] == ""
 
 
+def rewrite_and_grow(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(1000))
+        file.seek(0, os.SEEK_END)
+        file.write(b"x")
+
+
+def rewrite_and_date_back(path: Path) -> None:
+    status = path.stat()
+    with path.open("r+b") as file:
+        file.write(bytes(1000))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("change", [rewrite_and_grow, rewrite_and_date_back])
+def test_a_rewrite_that_is_hidden_is_seen(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    """The exit code was 0, with a note that it grew or with nothing."""
+    path = write_log(tmp_path)
+    code, out, err = dumped_while(change, path, "--format", "json")
+    assert code == 3
+    assert f"{path}: changed while it was read: it was written to" in err
+    assert json.loads(out.splitlines()[-1])["problem"] == "changed"
+
+
+def test_a_first_segment_that_grows_has_changed(tmp_path: Path) -> None:
+    path = write_log(tmp_path)
+    path.with_name(f"{9000:020d}.log").write_bytes(BATCH)
+    size = path.stat().st_size
+    code, _, err = dumped_while(lambda log: os.truncate(log, size + 9), path)
+    assert code == 3
+    assert f"{path}: changed while it was read: it grew from {size} to {size + 9} bytes" in err
+
+
 def test_a_file_that_vanished_before_its_turn_ends_with_3(tmp_path: Path) -> None:
     path = write_log(tmp_path)
     later = path.with_name(f"{9:020d}.log")
