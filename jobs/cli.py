@@ -1,12 +1,15 @@
-"""`kafka-forensics VERB …`: one module per verb, imported when the verb is used."""
+"""`kafka-forensics VERB …`: one module per verb, imported when the verb is used.
+
+Little is imported here, so that `program` handles Ctrl-C before the imports that take time.
+"""
 
 import gc
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-
-from jobs.options import CLEAN, USAGE, guarded, nearest
-from kafka_format.shown_text import say
+from types import FrameType
+from typing import NoReturn
 
 VERBS = {
     "list": "list partitions, files, sizes and offsets, and whether the broker stopped cleanly",
@@ -52,17 +55,54 @@ _FEW_COLLECTIONS = 50_000
 """New objects before the next garbage collection; importing numba creates more than that."""
 
 
+_INTERRUPTED = 130
+_interrupts: list[int] = []
+"""The signals of Ctrl-C so far."""
+_SOON = 0.05  # seconds
+
+
 def program() -> int:
     """Run `main` as the whole process, which need not clean up its memory before it ends."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else it was set for us
+        signal.signal(signal.SIGINT, _interrupt)
+        sys.unraisablehook = _interrupt_again
     gc.set_threshold(_FEW_COLLECTIONS)
-    code = main()
+    try:
+        code = main()
+    except BaseException:  # an import that is interrupted may fail with any error
+        if not _interrupts:
+            raise
+        code = _INTERRUPTED
+    if _interrupts:
+        code = _INTERRUPTED
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()  # Python would otherwise traverse every imported object once more at exit
     return code
+
+
+def _interrupt(number: int, _: FrameType | None) -> NoReturn:
+    _interrupts.append(number)
+    raise KeyboardInterrupt
+
+
+def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Repeat a Ctrl-C that was lost: it came while a library had called back (llvmlite does)."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    import threading
+
+    main_thread = threading.main_thread().ident
+    again = threading.Timer(_SOON, signal.pthread_kill, (main_thread, signal.SIGINT))
+    again.daemon = True
+    again.start()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     if not arguments or arguments[0] not in VERBS:
+        from jobs.options import guarded
+
         return guarded("kafka-forensics", lambda: _without_verb(arguments))
     verb, *rest = arguments
     job = import_module(f"jobs.{verb}")
@@ -71,6 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _without_verb(arguments: Sequence[str]) -> int:
+    from jobs.options import CLEAN, USAGE
+    from kafka_format.shown_text import say
+
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_help())
         return CLEAN if arguments else USAGE
@@ -84,6 +127,8 @@ def _without_verb(arguments: Sequence[str]) -> int:
 
 def _meant(word: str) -> str:
     """Suggest a verb for another tool's word, the beginning of a verb, or a mistyped one."""
+    from jobs.options import nearest
+
     if word in _OTHER_WORDS:
         return f": did you mean {_OTHER_WORDS[word]}?"
     return nearest(word, [*VERBS], cutoff=_LIKENESS)

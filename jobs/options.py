@@ -8,21 +8,25 @@ return run(parser, argv, work)            # work(arguments) -> exit code
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import difflib
 import errno
 import io
+import json
 import math
 import os
 import resource
+import stat
 import sys
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
-from kafka_format.shown_text import say
+from kafka_format.shown_text import say, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,11 +35,13 @@ if TYPE_CHECKING:
 
     from kafka_log.clock import Clock
 
-CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 3, 130
+CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, HUNG_UP, INTERRUPTED = 0, 1, 2, 3, 129, 130
 
 KAFKA_VERSIONS = ("4.3",)
 """Releases whose rules every verb can follow, the newest last."""
 _LARGEST = 2**63 - 1
+_LONGEST_TIME = 64
+_ESCAPE = "kafka-forensics-escape"
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
 
@@ -45,6 +51,10 @@ class UsageError(Exception):
 
 class CannotRunError(Exception):
     """The command line is correct, but the work cannot be done here."""
+
+
+class HungUpError(KeyboardInterrupt):
+    """The terminal is gone (SIGHUP): ends the work as Ctrl-C does."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -201,6 +211,7 @@ def _guarded(name: str, work: Callable[[], int]) -> int:
     if sys.stdout is None:
         say(f"{name}: stdout is closed")
         return COULD_NOT_RUN
+    _escape_what_stdout_cannot_encode()
     try:
         code = work()
         sys.stdout.flush()
@@ -214,9 +225,30 @@ def _guarded(name: str, work: Callable[[], int]) -> int:
         say(f"{name}: {_blamed(error)}")
         discard_stdout()
         return COULD_NOT_RUN
+    except HungUpError:
+        return HUNG_UP
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def _escape_what_stdout_cannot_encode() -> None:
+    r"""Have `\u00e9` written where the encoding of stdout has no such character.
+
+    JSON reads it as the character. By default Python raises an error.
+    """
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+        codec = codecs.lookup(stream.encoding).name
+        if codec != "utf-8":
+            codecs.register_error(_ESCAPE, _json_escape)
+            stream.reconfigure(errors=_ESCAPE)
+
+
+def _json_escape(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
 def discard_stdout() -> None:
@@ -356,6 +388,10 @@ def new_directory(text: str) -> str:
 def _file(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("found an empty string, expected a file")
+    with contextlib.suppress(OSError):  # opening it reports what is wrong
+        status = Path(text).stat()
+        if stat.S_ISREG(status.st_mode) and not status.st_size:  # also the kernel's, as /proc/kmsg
+            raise argparse.ArgumentTypeError(f"{text}: found an empty file, expected settings")
     return text
 
 
@@ -529,6 +565,8 @@ def time_ms(text: str) -> int:
     """Parse a time into epoch milliseconds; without a time zone it is UTC."""
     from datetime import UTC, datetime, timedelta
 
+    if len(text) > _LONGEST_TIME:  # Python takes the rest for a fraction of a second, and drops it
+        raise argparse.ArgumentTypeError(f"{shortened(text)}: expected milliseconds, in 64 bits")
     try:
         number = int(text)
     except ValueError:

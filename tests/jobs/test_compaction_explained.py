@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from jobs import compact
 from jobs.compaction_explained import shown_key
-from jobs.options import CLEAN, COULD_NOT_RUN, INTERRUPTED, USAGE
+from jobs.options import CLEAN, COULD_NOT_RUN, HUNG_UP, INTERRUPTED, USAGE
 from tests.golden import earlier
 from tests.jobs.trees import contents
 from tests.jobs.verbs import rows_of_verb, run_verb
@@ -191,15 +191,20 @@ def test_without_a_compacted_topic_it_says_how_to_force_it(capsys, tmp_path):
 @pytest.mark.parametrize(
     "told", [["--what-if", "delete.retention.ms=0"], ["--explain-key", "k", "--passes", "2"]]
 )
-def test_ended_from_outside_it_leaves_nothing(capsys, log_dir, tmp_path, monkeypatch, told):
+@pytest.mark.parametrize(
+    ("number", "expected"), [(signal.SIGTERM, INTERRUPTED), (signal.SIGHUP, HUNG_UP)]
+)
+def test_ended_from_outside_it_leaves_nothing(
+    capsys, log_dir, tmp_path, monkeypatch, told, number, expected
+):
     def end(*_, **__):
         assert list(tmp_path.iterdir())  # what a pass leaves
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("pipelines.compaction.compaction.opened_log", end)
     code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *told)
-    assert code == INTERRUPTED
+    assert code == expected
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,5 +1,6 @@
 """Exit codes mean the same in every verb (docs/exit-codes.md)."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobs import cli
-from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, INTERRUPTED, USAGE
+from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, HUNG_UP, INTERRUPTED, USAGE
 from kafka_log.inventory.scan import scan
 from tests.jobs.running import broker_on
 from tests.kafka_log.evidence.test_cluster_metadata import config, log
@@ -132,6 +133,13 @@ def test_problems_of_partitions_that_are_not_selected_do_not_count(verb, data, c
 
 
 # ----------------------------------------------------------------------------------------- 2
+
+
+@pytest.mark.parametrize(
+    "words", [("--now", "1" * 5_000), ("--now", "9" * 20), ("--config", "/proc/self/environ")]
+)
+def test_values_that_cannot_be_meant_are_2(words, data, capsys):
+    assert end(capsys, "retain", data, *words)[0] == USAGE
 
 
 @pytest.mark.parametrize("verb", cli.VERBS)
@@ -283,13 +291,71 @@ def test_ctrl_c_is_130_in_silence(verb, data):
     assert (process.returncode, err) == (INTERRUPTED, b"")
 
 
+_SLOW_IMPORT = """
+import os, signal, sys, types
+from jobs import cli
+def load(name):
+    os.kill(os.getpid(), signal.SIGINT)
+    {after}
+cli.import_module = load
+sys.argv = ["kafka-forensics", "list", "."]
+raise SystemExit(cli.program())
+"""
+_SWALLOWED = """
+import ctypes, os, signal, sys, time
+from jobs import cli
+def load(name):
+    callback = ctypes.CFUNCTYPE(None)(lambda: os.kill(os.getpid(), signal.SIGINT))
+    callback()
+    time.sleep(20)
+cli.import_module = load
+sys.argv = ["kafka-forensics", "list", "."]
+raise SystemExit(cli.program())
+"""
+
+
+@pytest.mark.parametrize(
+    "code", [_SLOW_IMPORT.format(after="pass"), _SWALLOWED], ids=["import", "callback"]
+)
+def test_ctrl_c_is_130_without_a_traceback_whenever_it_comes(code):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=15, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, b"", b"")
+
+
+def test_options_are_not_imported_before_ctrl_c_is_handled():
+    code = "import sys, jobs.cli; raise SystemExit('jobs.options' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+# ------------------------------------------------------------------------- what stdout encodes
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--format", "json"), ("recover", "--files")])
+def test_a_name_that_stdout_cannot_encode_is_escaped(words, data):
+    (data / f"{TOPIC}-0").rename(data / "caf\u00e9\U0001f600-0")
+    done = subprocess.run(
+        [sys.executable, "-m", "jobs.cli", *words, str(data)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        check=False,
+    )
+    assert b"Traceback" not in done.stderr
+    assert b"caf\\u00e9\\ud83d\\ude00" in done.stdout
+    if "json" in words:
+        topics = {json.loads(line).get("topic") for line in done.stdout.splitlines()}
+        assert "caf\u00e9\U0001f600" in topics
+
+
 # --------------------------------------------------------------------------------- the page
 
 
 def test_the_page_has_every_verb_and_every_code():
     page = (ROOT / "docs" / "exit-codes.md").read_text()
     assert [verb for verb in cli.VERBS if f"[{verb}](jobs/{verb}.md)" not in page] == []
-    codes = (CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, INTERRUPTED)
+    codes = (CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, HUNG_UP, INTERRUPTED)
     assert [code for code in codes if f"\n| {code} |" not in page] == []
 
 

@@ -441,3 +441,12 @@ def test_a_file_that_is_not_kafkas_is_nothing_of_kafkas(tmp_path, capsys, name):
     (tmp_path / name).write_text("hello")
     assert cli.main(["list", str(tmp_path / name)]) == 3
     assert capsys.readouterr().err == f"{tmp_path / name}: no Kafka files found\n"
+
+
+def test_an_id_that_would_fill_the_screen_is_shortened_in_text_alone(tmp_path, capsys):
+    text = f"version=1\nnode.id=1\ncluster.id={'c' * 840_000}\n"
+    (tmp_path / "meta.properties").write_text(text)
+    assert cli.main(["list", str(tmp_path)]) == 0
+    assert f"cluster {'c' * 100}… (840,000 characters)" in capsys.readouterr().out
+    assert cli.main(["list", str(tmp_path), "--format", "json"]) == 0
+    assert "c" * 840_000 in capsys.readouterr().out

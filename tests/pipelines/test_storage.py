@@ -128,8 +128,9 @@ def test_one_of_kafkas_files_is_enough(tmp_path):
     checkpoint = tmp_path / "anything" / "leader-epoch-checkpoint"
     checkpoint.write_text("0\n0\n")
     (tmp_path / "empty-0").mkdir()
-    for path in (checkpoint, tmp_path / "empty-0"):
-        assert len(Storage([str(path)]).scan().log_dirs) == 1
+    assert len(Storage([str(checkpoint)]).scan().log_dirs) == 1
+    with pytest.raises(StorageError, match="nothing of Kafka's here"):
+        Storage([str(tmp_path / "empty-0")]).scan()
 
 
 def test_a_directory_of_other_things_is_not_named_by_the_first_of_them(tmp_path):
