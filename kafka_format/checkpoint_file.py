@@ -81,6 +81,7 @@ def encode_offset_checkpoint(checkpoint: OffsetCheckpoint) -> bytes:
 
 
 def read_offset_checkpoint(path: str | os.PathLike[str]) -> OffsetCheckpoint:
+    """Read one of the four offset checkpoints of a log dir. Raises FormatError."""
     data = read_file_bytes(path, limit=MAX_SIZE)
     return decode_offset_checkpoint(data, path=os.fspath(path))
 

@@ -52,5 +52,6 @@ def encode_leader_epoch_checkpoint(checkpoint: LeaderEpochCheckpoint) -> bytes:
 
 
 def read_leader_epoch_checkpoint(path: str | os.PathLike[str]) -> LeaderEpochCheckpoint:
+    """Read `leader-epoch-checkpoint` of a partition. Raises FormatError."""
     data = read_file_bytes(path, limit=MAX_SIZE)
     return decode_leader_epoch_checkpoint(data, path=os.fspath(path))

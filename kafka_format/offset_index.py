@@ -93,4 +93,5 @@ def encode_offset_index(file: OffsetIndexFile) -> bytes:
 
 
 def read_offset_index(path: str | os.PathLike[str], base_offset: int) -> OffsetIndexFile:
+    """Read an `.index` file; `base_offset` is in its name. Raises FormatError."""
     return decode_offset_index(read_file_bytes(path, limit=JAVA_MAX), base_offset)

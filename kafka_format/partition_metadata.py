@@ -70,5 +70,6 @@ def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:
 
 
 def read_partition_metadata(path: str | os.PathLike[str]) -> PartitionMetadata:
+    """Read `partition.metadata` of a partition. Raises FormatError."""
     data = read_file_bytes(path, limit=MAX_SIZE)
     return decode_partition_metadata(data, path=os.fspath(path))

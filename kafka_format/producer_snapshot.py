@@ -160,6 +160,7 @@ def encode_producer_snapshot(file: ProducerSnapshotFile) -> bytes:
 def read_producer_snapshot(
     path: str | os.PathLike[str], *, verify_crc: bool = True
 ) -> ProducerSnapshotFile:
+    """Read a `.snapshot` file of producers. Raises FormatError."""
     data = read_file_bytes(path, limit=JAVA_MAX)
     return decode_producer_snapshot(data, verify_crc=verify_crc, path=os.fspath(path))
 

@@ -247,4 +247,5 @@ def _hash_bucket(key: str) -> int:
 
 
 def read_meta_properties(path: str | os.PathLike[str]) -> MetaProperties:
+    """Read `meta.properties` of a log dir. Raises FormatError."""
     return meta_properties(read_properties(path), path=os.fspath(path))

@@ -163,4 +163,5 @@ def _voters_text(voters: tuple[int, ...] | None) -> str:
 
 
 def read_quorum_state(path: str | os.PathLike[str]) -> QuorumState:
+    """Read `quorum-state` of the metadata log. Raises FormatError."""
     return decode_quorum_state(read_file_bytes(path, limit=MAX_SIZE), path=os.fspath(path))

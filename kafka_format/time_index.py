@@ -99,4 +99,5 @@ def encode_time_index(file: TimeIndexFile) -> bytes:
 
 
 def read_time_index(path: str | os.PathLike[str], base_offset: int) -> TimeIndexFile:
+    """Read a `.timeindex` file; `base_offset` is in its name. Raises FormatError."""
     return decode_time_index(read_file_bytes(path, limit=JAVA_MAX), base_offset)

@@ -101,4 +101,5 @@ def encode_transaction_index(file: TransactionIndexFile) -> bytes:
 
 
 def read_transaction_index(path: str | os.PathLike[str]) -> TransactionIndexFile:
+    """Read a `.txnindex` file. Raises FormatError."""
     return decode_transaction_index(read_file_bytes(path, limit=JAVA_MAX))

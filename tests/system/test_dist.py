@@ -47,7 +47,14 @@ def test_a_job_runs_from_the_zip_with_the_settings_in_it(wheel, tmp_path):
 
 
 def test_the_wheel_has_every_module_and_nothing_that_was_left_about(wheel):
-    packages = {"kafka_format", "kafka_log", "pipelines", "jobs", "pyspark_kafka_files"}
+    packages = {
+        "kafka_forensics",
+        "kafka_format",
+        "kafka_log",
+        "pipelines",
+        "jobs",
+        "pyspark_kafka_files",
+    }
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     modules = {
         str(path.relative_to(ROOT)) for name in packages for path in (ROOT / name).rglob("*.py")
