@@ -163,6 +163,10 @@ def _work_on_evidence(
         for error in watch.changes():
             say(f"{error.filename}: {error.strerror}")
             code = COULD_NOT_RUN
+        if code != COULD_NOT_RUN:  # else it was reported where it was met
+            for error in watch.raised:
+                say(f"{error.filename}: {error.strerror}")
+                code = COULD_NOT_RUN
     if not getattr(arguments, "quiet", False):
         for path in sorted(watch.grown):
             say(f"{path}: note: the file grew while it was read")

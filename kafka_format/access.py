@@ -300,6 +300,8 @@ class Watch:
         self._forgotten: set[str] = set()
         self.grown: set[str] = set()
         """Paths of files that were longer at the end; complete after `changes`."""
+        self.raised: list[ChangedError] = []
+        """Changes that a reader met, whether its caller passed the error on or not."""
 
     def wants(self, path: str) -> bool:
         """Whether the file is new to it."""
@@ -327,7 +329,7 @@ class Watch:
         return found
 
     def ensure_unchanged(self) -> None:
-        for error in self.changes():
+        for error in (*self.changes(), *self.raised):
             raise error
 
 
@@ -340,6 +342,13 @@ def forget(path: str) -> None:
     """Watch a file no more: this process is about to change it."""
     for watch in _watches:
         watch.forget(path)
+
+
+def _noted(error: ChangedError) -> ChangedError:
+    """Remember an error: what is caught on the way must still not be passed over."""
+    for watch in _watches:
+        watch.raised.append(error)
+    return error
 
 
 def ensure_unchanged() -> None:
@@ -459,14 +468,14 @@ class EvidenceFile(io.RawIOBase):
         except OSError as error:
             error.filename = self.path
             raise
-        raise ChangedError(self.path, f"it shrank from {self.size} to {now} bytes")
+        raise _noted(ChangedError(self.path, f"it shrank from {self.size} to {now} bytes"))
 
     def ensure_unchanged(self) -> None:
         """Raise ChangedError if the file is not what it was when it was opened."""
         how = _difference(self._seen)
         if how not in (None, _GREW):
             forget(self.path)
-            raise ChangedError(self.path, str(how))
+            raise _noted(ChangedError(self.path, str(how)))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:

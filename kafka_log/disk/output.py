@@ -301,7 +301,7 @@ def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
         return
     fd = open_to_write(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if is_new else 0))
     try:
-        _check_written(str(path), os.fstat(fd), is_kafkas=True)
+        _check_written(str(path), _status(fd, path), is_kafkas=True)
         _lock(fd, path)
         try:
             yield
@@ -310,6 +310,14 @@ def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
                 path.unlink(missing_ok=True)
     finally:
         os.close(fd)  # which ends the lock
+
+
+def _status(fd: int, path: Path) -> os.stat_result:
+    try:
+        return os.fstat(fd)
+    except OSError as error:
+        error.filename = os.fspath(path)  # a descriptor has no name
+        raise
 
 
 def _lock(fd: int, path: Path) -> None:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.access import ChangedError
 from kafka_format.errors import FormatError
 from kafka_log.inventory.inventory import CheckpointState, Problem, Trouble
 from kafka_log.inventory.log_end import read_log_end
@@ -108,7 +109,12 @@ def _was_never_cleaned(log_dir: LogDir, partition: Partition) -> bool:
 
 def _gaps(partition: Partition) -> Iterator[Problem]:
     for segment, following in pairwise(partition.segments):
-        end = _end_of(segment)
+        try:
+            end = _end_of(segment)
+        except ChangedError as error:
+            path = "" if segment.log is None else segment.log.path
+            yield Problem(path, Trouble.UNREADABLE, error.strerror or str(error))
+            continue
         if end is not None and end < following.base_offset:
             last = following.base_offset - 1
             offsets = f"offset {end} is" if last == end else f"offsets {end} to {last} are"
@@ -128,7 +134,9 @@ def _end_of(segment: Segment) -> int | None:
         end = read_log_end(
             log.path, segment.base_offset, index=None if index is None else index.path
         )
+    except ChangedError:
+        raise
     except (FormatError, OSError):
-        return None  # whoever reads the segment says why
+        return None  # reading the segment reports why
     is_sound = end.reason in ("end_of_file", "zeroed_tail") and end.position > 0
     return end.offset if is_sound else None

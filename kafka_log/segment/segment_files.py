@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_log.errors import LogError
+from kafka_log.errors import DamagedLogError, LogError
 from kafka_log.names import FileKind, FileState
 from kafka_log.segment.log_segment import LogSegment
 
@@ -158,9 +158,9 @@ def split_overflowed_segment(
     if not segment.name.endswith(FileKind.LOG.value):
         raise LogError(f"{files.path(segment.name)}: found a segment that is not live to be split")
     if not segment.has_overflow():
-        raise LogError(
-            f"{files.path(segment.name)}: found no offset at its end that is too far from "
-            f"{segment.base_offset}, expected one in a segment to be split"
+        raise DamagedLogError(
+            f"{files.path(segment.name)}: found an offset too far from {segment.base_offset}, but "
+            "not in the last batch: Kafka cannot split this segment"
         )
     new: list[LogSegment] = []
     try:

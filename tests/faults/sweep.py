@@ -354,7 +354,7 @@ class Sweep:
         return {
             name: each
             for name, each in files.items()
-            if not name.endswith((".deleted", ".kafka_cleanshutdown"))
+            if not name.endswith((".deleted", ".kafka_cleanshutdown", ".kafka_cleanshutdown.tmp"))
             and not (
                 _is_of_segment(name)
                 and (self.case.verb == "compact" or f"{name.rpartition('.')[0]}.log" not in files)

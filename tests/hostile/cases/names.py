@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.hostile import healthy, logs
-from tests.hostile.case import CLEAN, Case, Codes, hostile_copy, partition, write
+from tests.hostile.case import CLEAN, DAMAGED, Case, Codes, codes, hostile_copy, partition, write
 
 FORGED = "FORGED"
 """Stands at the beginning of a line only if a newline got through."""
@@ -63,7 +63,13 @@ def _unknown_file(text: bytes, path: Path) -> None:
     write(path / os.fsdecode(text), b"of nobody")
 
 
-_MALFORMED_CHECKPOINT = {"newline", "carriage-return", "line-separator", "spaces", "c1-control"}
+_MALFORMED_CHECKPOINT = {
+    *("newline", "carriage-return"),  # a line more
+    *("spaces", "script", "shell"),  # a word more
+    *("not-utf-8", "surrogate"),
+}
+_NO_OFFSET = codes(0, dump=1, recover=1, compact=1)
+"""A `.log` whose name is no offset: the partition does not load. `list` shows it as a stray."""
 _PLACES = {
     "partition": _partition_directory,
     "segment": _segment_file,
@@ -75,6 +81,10 @@ _PLACES = {
 
 
 def _codes(place: str, what: str) -> Codes:
+    if place == "segment":
+        return _NO_OFFSET
+    if place == "checkpoint":  # a row for a partition that has no directory
+        return DAMAGED if what in _MALFORMED_CHECKPOINT else codes(0, recover=1)
     return CLEAN
 
 
@@ -101,8 +111,15 @@ def _odd_partition(name: bytes, path: Path) -> None:
     healthy.copy_partition(path / os.fsdecode(name))
 
 
+_NO_PARTITION = {"huge-number", "no-topic", "no-number", "delete-without-id", "kafka's-own"}
+"""No broker starts with them; what is in them can be dumped."""
+
 CASES += [
-    Case(name=f"names/partition-{what}", build=partial(_odd_partition, name), codes=CLEAN)
+    Case(
+        name=f"names/partition-{what}",
+        build=partial(_odd_partition, name),
+        codes=codes(1, dump=0) if what in _NO_PARTITION else CLEAN,
+    )
     for what, name in _ODD_PARTITIONS.items()
 ]
 _ODD_FILES = {
@@ -121,7 +138,18 @@ def _odd_file(name: str, path: Path) -> None:
     write(hostile_copy(path) / name, logs.batch())
 
 
+_ODD_FILE_CODES = {
+    "huge-offset": _NO_OFFSET,
+    "offset-of-2^63": _NO_OFFSET,
+    "no-offset": codes(0, recover=1, compact=1),
+    "offset-of-2^63-1": codes(0, recover=1, compact=1),
+}
+
 CASES += [
-    Case(name=f"names/segment-{what}", build=partial(_odd_file, name), codes=CLEAN)
+    Case(
+        name=f"names/segment-{what}",
+        build=partial(_odd_file, name),
+        codes=_ODD_FILE_CODES.get(what, CLEAN),
+    )
     for what, name in _ODD_FILES.items()
 ]

@@ -97,7 +97,7 @@ LIMITS = {
     f"{NAME}.index": JAVA_MAX,
     f"{NAME}.timeindex": JAVA_MAX,
     f"{NAME}.txnindex": 936_082_594,
-    f"{NAME}.snapshot": JAVA_MAX,
+    f"{NAME}.snapshot": 64 * 1024 * 1024,
     f"{NAME}-{0:010d}.checkpoint": JAVA_MAX,
     "leader-epoch-checkpoint": 16_777_216,
     "meta.properties": 1_048_576,

@@ -148,7 +148,7 @@ def test_a_torn_end_is_no_problem(tmp_path):
 
 def test_a_log_that_is_gone_is_told(tmp_path):
     found = read_cluster_metadata(str(tmp_path), [LOG])
-    assert found.problems == (f"{tmp_path / LOG}: No such file or directory",)
+    assert found.unreadable == ((str(tmp_path / LOG), "No such file or directory"),)
     assert found.topic_ids == {}
 
 
