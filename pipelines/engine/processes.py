@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from kafka_format.access import watching
 from kafka_format.errors import FormatError
 from kafka_format.search_path import CleanStart
-from kafka_log.cleaner.errors import UncleanableError
-from kafka_log.errors import DamagedLogError, LogError, LogLoadError
+from kafka_log.errors import LogError
 from pipelines.engine.progress import listening
 
 if TYPE_CHECKING:
@@ -38,8 +37,10 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 5.0
 """How long a process may take to end after its last task."""
-_DAMAGE = (FormatError, DamagedLogError, LogLoadError, UncleanableError)
+_DAMAGE = (FormatError, LogError)
 """Findings, and not failures to read: something is wrong with the files, or too large for us."""
+_NO_DAMAGE = ("OutputError", "TieredStorageError", "TooSmallMapError")
+"""Errors of the options or of the output, by name: their modules take long to import."""
 
 
 class Answer(NamedTuple):
@@ -71,7 +72,8 @@ def _answer(number: int, task: Any, function: Function) -> Answer:
     try:
         rows.extend(function(task))
     except (FormatError, LogError) as error:
-        return Answer(number, rows, (str(error), ""), is_damage=isinstance(error, _DAMAGE))
+        is_damage = isinstance(error, _DAMAGE) and type(error).__name__ not in _NO_DAMAGE
+        return Answer(number, rows, (str(error), ""), is_damage=is_damage)
     except OSError as error:
         return Answer(number, rows, (os_error_text(error), ""))
     except MemoryError:

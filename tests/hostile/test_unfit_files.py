@@ -93,7 +93,7 @@ def test_a_text_file_is_nothing_of_kafkas(
     path.write_text("hello")
     code, out, err = run_verb(VERBS[verb], capsys, path)
     assert code == COULD_NOT_RUN
-    assert f"{path}: nothing of Kafka's here\n" in err
+    assert f"{path}: no Kafka files found\n" in err
     assert "TOPIC" not in out
 
 

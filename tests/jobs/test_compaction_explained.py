@@ -203,7 +203,11 @@ def test_ended_from_outside_it_leaves_nothing(
 
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr("pipelines.compaction.compaction.opened_log", end)
-    code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *told)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started us
+    try:
+        code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *told)
+    finally:
+        signal.signal(signal.SIGHUP, before)
     assert code == expected
     assert list(tmp_path.iterdir()) == []
 

@@ -178,7 +178,7 @@ def test_nothing_of_kafkas_is_3_in_the_same_words(verb, name, tmp_path, capsys):
 def test_an_empty_partition_with_nothing_else_is_3_in_the_same_words(verb, path, tmp_path, capsys):
     (tmp_path / "new-0").mkdir()
     path = tmp_path / path
-    assert end(capsys, verb, path) == (COULD_NOT_RUN, [f"{path}: nothing of Kafka's here"])
+    assert end(capsys, verb, path) == (COULD_NOT_RUN, [f"{path}: no Kafka files found"])
 
 
 @pytest.mark.parametrize("verb", SELECTING)
@@ -192,7 +192,7 @@ def test_an_empty_partition_in_a_log_dir_is_0(verb, data, capsys):
 def test_an_empty_partition_that_had_data_is_not_0(verb, data, capsys):
     for file in (data / f"{TOPIC}-0").iterdir():
         file.unlink()
-    assert end(capsys, verb, data, "--topic", TOPIC)[0] == COULD_NOT_RUN
+    assert end(capsys, verb, data, "--topic", TOPIC)[0] == FINDINGS
 
 
 @pytest.mark.parametrize("verb", HERE)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from jobs import cli, offsets
-from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from jobs.options import CLEAN, FINDINGS, USAGE
 from tests import golden
 from tests.jobs.verbs import rows_of_verb, run_verb
 
@@ -114,7 +114,7 @@ def test_a_partition_without_segments_does_not_hide_the_others(capsys, tmp_path)
     (tmp_path / "data" / "empty-0").mkdir()
     (tmp_path / "data" / "empty-0" / "leader-epoch-checkpoint").write_text("0\n0\n")
     code, out, err = run(capsys, tmp_path / "data", "--format", "json")
-    assert code == COULD_NOT_RUN
+    assert code == FINDINGS
     assert json.loads(out)["topic"] == "append-time"
     assert "empty-0: found no segment" in err
 

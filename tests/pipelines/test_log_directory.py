@@ -1,5 +1,6 @@
 """The Python face: tables as methods, views, values, and a look at a directory."""
 
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pipelines.source.schema import COLUMNS
 from pipelines.source.storage import StorageError
 from pipelines.values import REGISTRY_HEADER, AvroUnavailableError, avro, json, text
 from tests import golden
+from tests.pipelines.segments import write_segment
 
 ROOT = Path(__file__).parents[2]
 
@@ -236,8 +238,8 @@ def test_a_notebook_shows_it_as_a_table(spark, tmp_path):
 
 
 def test_a_directory_that_is_gone_does_not_fail_its_repr(spark, tmp_path):
-    (tmp_path / "data" / "orders-0").mkdir(parents=True)
+    write_segment(tmp_path / "data" / "orders-0", 0, 3)
     log = LogDirectory(spark, tmp_path / "data")
-    (tmp_path / "data" / "orders-0").rmdir()
+    shutil.rmtree(tmp_path / "data" / "orders-0")
     assert "no Kafka files found" in repr(log)
     assert "no Kafka files found" in log._repr_html_()

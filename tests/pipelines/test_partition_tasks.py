@@ -76,7 +76,7 @@ def test_copies_of_several_log_dirs_lie_under_their_names(tmp_path):
 def test_log_dirs_of_one_name_cannot_be_copied_together(tmp_path):
     paths = two_log_dirs(tmp_path)
     with (
-        pytest.raises(OutputError, match="of the same name"),
+        pytest.raises(OutputError, match="with the same name"),
         destination(scan(paths).log_dirs, paths, output=tmp_path / "out", in_place=False),
     ):
         raise AssertionError("not reached")

@@ -13,7 +13,7 @@ from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from pipelines.source.options import Bounds, parse_options
 from pipelines.source.splits import pack, plan_splits
-from pipelines.source.storage import Storage
+from pipelines.source.storage import Storage, StorageError
 from pipelines.source.tables.batches import read_batches
 from pipelines.source.tables.records import read_records
 from tests import golden
@@ -171,7 +171,8 @@ def test_a_partition_without_a_segment_has_no_rows(tmp_path):
     (tmp_path / "t-1").mkdir()
     for options in ({}, {"isolationLevel": "read_committed"}, {"startingTimestamp": "0"}):
         assert {row["partition"] for row in read(tmp_path, **options)} == {0}
-    assert read(tmp_path / "t-1") == []
+    with pytest.raises(StorageError, match="no Kafka files found"):
+        read(tmp_path / "t-1")
 
 
 # ------------------------------------------------------------------------------- pruning
