@@ -184,7 +184,7 @@ class _Shown:
     def path(self, path: str) -> str:
         if self.root is None:
             return path
-        if os.path.realpath(path) == os.path.realpath(self.root):
+        if "\0" not in path and os.path.realpath(path) == os.path.realpath(self.root):
             return os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119
         return self.text(path)
 
