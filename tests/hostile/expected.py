@@ -308,9 +308,9 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     ),
     "list=0 dump=0 offsets=0 retain=0 recover=1 compact=0/1": ("lies/base-offset-beyond-segment",),
     "list=0 dump=1 offsets=1 retain=0 recover=0 compact=1": ("places/poisoned-processes",),
-    "list=0 dump=0 offsets=0 retain=1 recover=1 compact=0": ("lengths/log-start-beyond-end",),
     "list=1 dump=3 offsets=1 retain=1 recover=1 compact=1": ("places/deep-beyond-path-max",),
     "list=0 dump=0 offsets=0 retain=1 recover=1 compact=0": (
+        "lengths/log-start-beyond-end",
         "lies/only-segment-base-offset--5",
         "lies/only-segment-base-offset-min",
         "lies/only-segment-base-offset-near-max",
