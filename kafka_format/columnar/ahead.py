@@ -133,6 +133,8 @@ class Ahead(Generic[T]):
         position = before.result()
         if position >= end:
             return tables, position, False
+        if position < base:  # the batches ended before this chunk, which had been started by then
+            return tables, position, True
         why = k.TABLE_FULL
         while why == k.TABLE_FULL:
             count, reached, why = self._read_headers(

@@ -344,3 +344,30 @@ def test_one_thread_reads_what_has_no_pages_to_be_read_from(log, scans):
         ):
             assert sum(len(c.batches) for c in scan if not c.is_continuation) == expected
     assert scans == []
+
+
+def test_no_header_is_read_before_a_chunk(tmp_path, monkeypatch):
+    """Chunks after the end of the batches were: a long preallocated tail ended the process."""
+    path = tmp_path / "log"
+    path.write_bytes(encode_batch([SimpleRecord(timestamp=0, key=b"k", value=b"v")], base_offset=0))
+    os.truncate(path, 64 * LEAST)
+    starts = []
+    real = ahead.Ahead.__init__
+
+    def recording(self, *args, **named):
+        real(self, *args, **named)
+        read_headers = self._read_headers
+
+        def seen(data, base, position, *rest):
+            starts.append(position)
+            return read_headers(data, base, position, *rest)
+
+        self._read_headers = seen
+
+    monkeypatch.setattr(ahead.Ahead, "__init__", recording)
+    with path.open("rb", buffering=0) as file:
+        scan = RecordScan(file, threads=2, chunk_bytes=CHUNK)
+        assert sum(len(piece) for piece in scan) == 1
+        assert scan.end.reason == "zeroed_tail"
+    assert starts
+    assert min(starts) >= 0
