@@ -262,6 +262,8 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/only-segment-control-voters-garbage",
     ),
     "list=0 dump=1 offsets=0 retain=0 recover=0 compact=0": (
+        "sparse/bootstrap.checkpoint-2^31-1",
+        "sparse/metadata-snapshot-2^31-1",
         "lies/only-segment-attributes-all",
         "lies/only-segment-attributes-negative",
         "lies/only-segment-codec-5",
@@ -297,11 +299,6 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/last-offset-delta--1",
         "lies/wrapper-offset-max",
     ),
-    "list=0 dump=1 offsets=1 retain=1 recover=1 compact=1": (
-        "sparse/bootstrap.checkpoint-2^31-1",
-        "sparse/log-2^31-1",
-        "sparse/metadata-snapshot-2^31-1",
-    ),
     "list=0 dump=0 offsets=1 retain=0 recover=1 compact=0": (
         "lies/control-type-99",
         "lies/only-segment-control-type-99",
@@ -317,4 +314,5 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/only-segment-last-offset-delta--1",
         "lies/only-segment-message-offset--5",
     ),
+    "list=0 dump=1 offsets=0 retain=0 recover=1 compact=1": ("sparse/log-2^31-1",),
 }
