@@ -224,9 +224,7 @@ def _tell_beforehand(arguments: argparse.Namespace) -> None:
         if value is not None
     ]
     if given and (why := _why_one_task(arguments)) is not None:
-        rewriting.tell(
-            f"{', '.join(given)}: no effect with {why}, which runs one task per partition"
-        )
+        say(f"{', '.join(given)}: no effect with {why}, which runs one task per partition")
 
 
 def _why_one_task(arguments: argparse.Namespace) -> str | None:
@@ -303,7 +301,7 @@ def _show(done: Done, places: Places, arguments: argparse.Namespace) -> None:
         header = places.header(_COLUMNS)
         for line in table(header, cells, right=_NUMBERS, wide=arguments.wide):
             print(line)
-    rewriting.tell_findings(done.left_out)
+    rewriting.report_findings(done.left_out)
 
 
 def _cells(row: Row) -> list[object] | None:
@@ -370,9 +368,9 @@ def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namesp
     partitions = [row for row in done.rows if row["kind"] == "partition" and "is_due" in row]
     for row in partitions:
         for hint in _hints(row, arguments.first_dirty):
-            rewriting.tell(f"{row['path']}: {hint}")
+            say(f"{row['path']}: {hint}")
     if tasks and not any(task.config.compact for task in tasks):
-        rewriting.tell(
+        say(
             "no topic is known to have cleanup.policy=compact;"
             " --set cleanup.policy=compact cleans all topics"
         )

@@ -111,7 +111,7 @@ def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) 
     if arguments.explain is None and arguments.explain_key is None and not arguments.what_if:
         return None
     if not arguments.quiet and (rules := options.by_rules(arguments)):
-        rewriting.tell(rules.removeprefix(", "))
+        say(rules.removeprefix(", "))
     with rewriting.terminated_as_interrupted():
         if arguments.explain is not None:
             return _explain(arguments, found, compact)
@@ -144,7 +144,7 @@ def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartit
             if arguments.explain_format == "delta":
                 _to_delta(directory, arguments.explain)
     except (LogError, OSError) as error:
-        rewriting.tell(rewriting.text_of(error))
+        say(rewriting.text_of(error))
         return options.COULD_NOT_RUN
     _show_rules(done, arguments)
     return done.exit_code
@@ -193,7 +193,7 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
         for row in (*done.checkpoints, *done.rows):
             print(json_line(row))
         return
-    rewriting.tell_findings(done.left_out)
+    rewriting.report_findings(done.left_out)
     rows = [row for row in done.rows if row["kind"] == "explained"]
     counts: Counter[str] = Counter()
     for row in rows:
@@ -210,9 +210,7 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
 
 
 def _no_topic() -> None:
-    rewriting.tell(
-        "no topic is known to have cleanup.policy=compact; use --set cleanup.policy=compact"
-    )
+    say("no topic is known to have cleanup.policy=compact; use --set cleanup.policy=compact")
 
 
 # -------------------------------------------------------------------------------- --explain-key
@@ -229,14 +227,14 @@ def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPa
         for row in (*done.findings, *records):
             print(json_line(row))
     else:
-        rewriting.tell_findings(done.left_out)
+        rewriting.report_findings(done.left_out)
         lines = table(_LIFE, map(_life_cells, records), right=("round", "offset"))
         for line in lines if records else ():
             print(line)
     if not records and not done.failures and not done.damaged and not arguments.quiet:
         if any(task.config.compact for task in found.tasks):
             key = shown_key(arguments.explain_key)
-            rewriting.tell(f"no record of a compacted topic has the key {key}")
+            say(f"no record of a compacted topic has the key {key}")
         else:
             _no_topic()
     return done.exit_code
@@ -281,7 +279,7 @@ def _what_if(arguments: argparse.Namespace, found: Found) -> int:
         for row in (*done.checkpoints, *done.rows, *total):
             print(json_line(row))
         return done.exit_code
-    rewriting.tell_findings(done.left_out)
+    rewriting.report_findings(done.left_out)
     if any(row["partitions"] for row in total):
         for line in (*_side_by_side(total), "", *_chart(total)):
             print(line)

@@ -10,7 +10,7 @@ from jobs import options, rewriting
 from jobs.places import Places
 from jobs.running import warn_running
 from jobs.table import cell, human_size, json_line, table
-from kafka_format.shown_text import shortened
+from kafka_format.shown_text import say, shortened
 from pipelines.report.text import counted
 
 if TYPE_CHECKING:
@@ -69,13 +69,13 @@ def _list(arguments: argparse.Namespace) -> int:
     selection = options.Selection.of(arguments)
     inventory = with_lost_segments(inventory, settings, includes=selection.includes)
     warn_running(each.path for each in inventory.log_dirs)
-    rewriting.tell_links(arguments, inventory)
+    rewriting.report_links(arguments, inventory)
     rows = _rows(inventory, arguments)
     output = _Json() if arguments.format == "json" else _Text(arguments, inventory)
     for row in rows:
         output.show(row)
     output.finish()
-    is_missing = bool(rewriting.tell_missing(arguments, inventory, log_dirs_count=True))
+    is_missing = bool(rewriting.report_missing(arguments, inventory, log_dirs_count=True))
     return options.COULD_NOT_RUN if is_missing else output.code
 
 
@@ -140,7 +140,7 @@ class _Output:
     def _blame(self, row: Row) -> None:
         worse = options.COULD_NOT_RUN if row["trouble"] == "unreadable" else options.FINDINGS
         self.code = max(self.code, worse)
-        rewriting.tell(f"{row['path']}: {row['message']}")
+        say(f"{row['path']}: {row['message']}")
 
 
 class _Json(_Output):

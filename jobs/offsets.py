@@ -80,7 +80,7 @@ def _show(done: Done, found: Found, arguments: argparse.Namespace) -> None:
             print(line)
     for row in rows:
         if row["damage"]:
-            done.tell(row["damage"])
+            done.report(row["damage"])
 
 
 def _cells(row: Row, now_ms: int) -> list[object]:
@@ -112,13 +112,13 @@ def _holder(holder: dict[str, Any] | None, now_ms: int) -> str | None:
 
 def _summary(rows: Sequence[Row]) -> str:
     blocked = sum(row["held_by"] is not None for row in rows)
-    behind = sum(
+    below_end = sum(
         row["high_watermark"] is not None and row["high_watermark"] < row["log_end_offset"]
         for row in rows
     )
     return (
         f"{counted(len(rows), 'partition')}; {blocked} blocked by a transaction,"
-        f" {behind} with a high watermark below the log end"
+        f" {below_end} with a high watermark below the log end"
     )
 
 

@@ -68,19 +68,19 @@ class Done:
             _reported={*found.unreadable, *found.malformed},
         )
         for row in found.checkpoints if is_dry else ():
-            tell(
+            say(
                 f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
                 f" {row['expected']}; treated as empty here, but a broker takes the log dir"
                 " offline: repair the file or move it away"
             )
         return done
 
-    def tell(self, line: str) -> bool:
+    def report(self, line: str) -> bool:
         """Report a line on stderr unless it was reported before; return whether it is new."""
         if line in self._reported or any(_is_about(line, each) for each in self._reported):
             return False
         self._reported.add(line)
-        tell(line)
+        say(line)
         return True
 
     def fail(self, partition: str, message: str, *, is_damage: bool = False) -> None:
@@ -173,8 +173,8 @@ class Rewriting:
                     " nothing was written"
                 )
                 done.rows.clear()  # they describe files that do not exist
-            if not done.tell(done.error):
-                tell("nothing was written")
+            if not done.report(done.error):
+                say("nothing was written")
             return done
         done.was_written = mode is not options.Mode.DRY_RUN
         done.where = "" if arguments.output is None else f"; written to {arguments.output}"
@@ -252,7 +252,7 @@ def answers(
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 place = "" if row.message.startswith(row.task.path) else f"{row.task.path}: "
                 done.fail(row.task.path, f"{place}{row.message}", is_damage=row.is_damage)
-                if done.tell(f"{place}{row.message}"):
+                if done.report(f"{place}{row.message}"):
                     say(*row.details.split("\n")[:-1])
             else:
                 yield row
@@ -311,7 +311,7 @@ def find(arguments: argparse.Namespace) -> Found:
             )
     inventory = scan(arguments.paths)
     warn_running(each.path for each in inventory.log_dirs)
-    tell_links(arguments, inventory)
+    report_links(arguments, inventory)
     try:
         settings = read_settings(
             metadata=inventory.metadata,
@@ -337,7 +337,7 @@ def find(arguments: argparse.Namespace) -> Found:
         each for each in problems_of(inventory, selection) if each.path not in reported_later
     ]
     for problem in problems:
-        tell(f"{problem.path}: {problem.message}")
+        say(f"{problem.path}: {problem.message}")
     unreadable = {each.path for each in problems if each.trouble is Trouble.UNREADABLE}
     elsewhere = {
         problem.path
@@ -346,7 +346,7 @@ def find(arguments: argparse.Namespace) -> Found:
         for problem in log_dir.problems
     }
     malformed = {each.path for each in problems if each.trouble is Trouble.MALFORMED} - elsewhere
-    unreadable |= tell_missing(arguments, inventory)
+    unreadable |= report_missing(arguments, inventory)
     return Found(
         tasks=tasks,
         log_dirs=log_dirs,
@@ -374,7 +374,7 @@ def skip_empty_partitions(arguments: argparse.Namespace, found: Found) -> None:
     }
     for task in found.tasks:
         if task.path in empty and not arguments.quiet:
-            tell(f"{task.path}: empty, a broker makes a new log here")
+            say(f"{task.path}: empty, a broker makes a new log here")
     found.tasks[:] = [task for task in found.tasks if task.path not in empty]
 
 
@@ -393,7 +393,7 @@ def problems_of(inventory: Inventory, selection: options.Selection) -> Iterator[
                 yield from partition.problems
 
 
-def tell_missing(
+def report_missing(
     arguments: argparse.Namespace, inventory: Inventory, *, log_dirs_count: bool = False
 ) -> set[str]:
     """Report and return the paths where there is nothing to work on.
@@ -409,16 +409,16 @@ def tell_missing(
     empty = set(paths) - others
     for path in paths:
         if path in empty:
-            tell(f"{path}: no Kafka files found")
+            say(f"{path}: no Kafka files found")
     selection = options.Selection.of(arguments)
     if not others or (log_dirs_count and selection.is_everything):
         return empty
     partitions = [each for _, each in inventory.partitions() if each.partition is not None]
     if not partitions:
         for path in sorted(others):
-            tell(f"{path}: no partition found")
+            say(f"{path}: no partition found")
     elif not any(selection.includes(each.topic, each.partition) for each in partitions):
-        tell(
+        say(
             f"no partition matches {selection.text} ({counted(len(partitions), 'partition')} found)"
         )
     else:
@@ -465,16 +465,11 @@ def _bad_checkpoints(log_dirs: Iterable[LogDir]) -> Iterator[Row]:
         }
 
 
-def tell_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
+def report_links(arguments: argparse.Namespace, inventory: Inventory) -> None:
     """Report each link that was followed, and its target."""
     if not arguments.quiet:
         for path, target in inventory.followed.items():
-            tell(f"{path} -> {target}: {FOLLOWED}")
-
-
-def tell(text: str) -> None:
-    """Write a line to stderr, escaped: a name on disk may contain control characters."""
-    say(text)
+            say(f"{path} -> {target}: {FOLLOWED}")
 
 
 @contextmanager
@@ -499,13 +494,13 @@ def terminated_as_interrupted() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def tell_findings(rows: Iterable[Row]) -> None:
+def report_findings(rows: Iterable[Row]) -> None:
     """Report skipped damage, one line per finding."""
     for row in rows:
         last = (
             "the end of the file" if row["next_offset"] is None else f"offset {row['next_offset']}"
         )
-        tell(
+        say(
             f"{row['file']}@{row['position']}: {row['id']}: found {row['found']}, expected"
             f" {row['expected']}; skipped {row['size_in_bytes']} bytes, from offset"
             f" {row['first_offset']} up to {last}"

@@ -106,7 +106,7 @@ class _Reader(DataSourceReader):
         before = process_bytes_read()
         splits = reader_of(self.options.table).plan(self.options, ScannedOnce(self.options.paths))
         size = planned_bytes(splits)
-        tell(
+        log_numbers(
             f"planned {len(splits)} splits of {self.options.table}",
             splits=len(splits),
             bytes_planned=size,
@@ -127,7 +127,7 @@ class _Reader(DataSourceReader):
                     yield batch.select(names).rename_columns(shown)
         finally:
             size = process_bytes_read() - before
-            tell(f"read a split of {self.options.table}", rows=rows, bytes_read=size)
+            log_numbers(f"read a split of {self.options.table}", rows=rows, bytes_read=size)
             settle(self.options.table)
 
     def _hint(self, size: int) -> None:
@@ -151,7 +151,7 @@ class _FilteringReader(_Reader):
         """None needed."""
 
 
-def tell(message: str, **numbers: int) -> None:
+def log_numbers(message: str, **numbers: int) -> None:
     """For python_worker_logs(): the numbers are in its column `context`."""
     if _LOGS_ARE_WANTED in os.environ:
         _log.setLevel(logging.INFO)

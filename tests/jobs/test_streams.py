@@ -43,7 +43,7 @@ def command(partition: Path, words: tuple[str, ...], **options) -> subprocess.Co
     )
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="a device that is full is Linux's")
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize("words", ANSWERS, ids=" ".join)
 def test_a_full_disk_is_told(partition: Path, words: tuple[str, ...]) -> None:
     with FULL.open("wb") as full:
@@ -53,7 +53,7 @@ def test_a_full_disk_is_told(partition: Path, words: tuple[str, ...]) -> None:
     assert (done.returncode, done.stderr) == (3, said)
 
 
-@pytest.mark.skipif(not FULL.exists(), reason="a device that is full is Linux's")
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
 @pytest.mark.parametrize("flags", [(), ("--print-data-log",)])
 def test_no_file_is_blamed_for_a_disk_that_fills_up_while_records_are_written(
     partition: Path, flags: tuple[str, ...]

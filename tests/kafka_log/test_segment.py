@@ -357,7 +357,7 @@ def test_the_walk_of_a_recovery_is_the_same_plain_and_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not can_compile():
-        pytest.skip("no numba")
+        pytest.skip("needs compiled kernels: numba is missing or switched off")
     for seed in range(60):
         run = draw_run(seed)
         found = []

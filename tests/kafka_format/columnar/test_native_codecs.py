@@ -8,7 +8,15 @@ from kafka_format.columnar.compilation import can_compile
 from kafka_format.compression import Codec, compress
 
 FRAME = compress(Codec.ZSTD, b"kafka " * 50)
-BOTH_WAYS = [False, pytest.param(True, marks=pytest.mark.skipif(not can_compile(), reason="numba"))]
+BOTH_WAYS = [
+    False,
+    pytest.param(
+        True,
+        marks=pytest.mark.skipif(
+            not can_compile(), reason="needs compiled kernels: numba is missing or switched off"
+        ),
+    ),
+]
 # What a compressed block may hold; the empty one that ends Kafka's frames adds nothing.
 SOME = 128 * 1024
 
@@ -53,7 +61,9 @@ def test_plain_python_stands_for_what_is_not_linked() -> None:
     native_codecs.fetch(out, 0)
 
 
-@pytest.mark.skipif(not can_compile(), reason="numba")
+@pytest.mark.skipif(
+    not can_compile(), reason="needs compiled kernels: numba is missing or switched off"
+)
 def test_compiled_functions_know_the_same_answers() -> None:
     linked, data, out = native_codecs.linked(), np.arange(9, dtype=np.uint8), np.zeros(6, np.uint8)
     assert linked["copy_range"](data, 2, 5, out, 1) == 4

@@ -59,7 +59,9 @@ def test_one_round_ends_where_the_dirty_part_does(topic: Topic) -> None:
     assert (done.checkpoint, done.is_clean) == (8, True)
 
 
-@pytest.mark.skipif(not can_compile(), reason="numba")
+@pytest.mark.skipif(
+    not can_compile(), reason="needs compiled kernels: numba is missing or switched off"
+)
 @pytest.mark.parametrize("explains", [False, True])
 def test_a_cleaner_gives_its_memory_back_before_python_looks_for_garbage(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, *, explains: bool

@@ -20,7 +20,15 @@ from tests.kafka_log.driver import Session
 from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
 
-BOTH_WAYS = [False, pytest.param(True, marks=pytest.mark.skipif(not can_compile(), reason="numba"))]
+BOTH_WAYS = [
+    False,
+    pytest.param(
+        True,
+        marks=pytest.mark.skipif(
+            not can_compile(), reason="needs compiled kernels: numba is missing or switched off"
+        ),
+    ),
+]
 
 # Two messages of two blocks by Wang, Feng, Lai and Yu (Collisions for Hash Functions, 2004), and
 # two of one block by Stevens (Single-block collision attack on MD5, 2012).
@@ -125,7 +133,9 @@ def test_the_maps_tell_such_keys_apart_unless_they_go_by_md5(md5: str) -> None:
         assert offset_map.get(other) == found
 
 
-@pytest.mark.skipif(not can_compile(), reason="numba")
+@pytest.mark.skipif(
+    not can_compile(), reason="needs compiled kernels: numba is missing or switched off"
+)
 def test_a_table_hashes_by_its_own_secret() -> None:
     """So that keys crafted against one run are nothing special to the next."""
     tables = [KeyTable(2400) for _ in range(3)]

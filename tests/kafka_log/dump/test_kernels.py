@@ -14,7 +14,7 @@ PLAIN = kernels.load(compiled=False)
 @pytest.fixture(params=[False, True], ids=["plain", "compiled"])
 def loaded(request: pytest.FixtureRequest):
     if request.param and not compilation.can_compile():
-        pytest.skip("no numba")
+        pytest.skip("needs compiled kernels: numba is missing or switched off")
     return kernels.load(compiled=request.param)
 
 
