@@ -22,13 +22,18 @@ if TYPE_CHECKING:
 class LogError(Exception):
     """Something that the rules of a log forbid."""
 
+    is_damage = True
+    """Whether the files are at fault; else it is an option, or the output."""
+
 
 class LogLoadError(LogError):
     """Kafka would not load this directory: the broker takes the log dir offline, or stops."""
 
 
 class TieredStorageError(LogError):
-    """A rule that depends on remote storage, of which a log directory does not tell."""
+    """A rule that depends on remote storage, of which a log directory has no record."""
+
+    is_damage = False
 
 
 class DamagedLogError(LogError):

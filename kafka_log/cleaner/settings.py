@@ -20,6 +20,8 @@ MEBIBYTE = 1024 * 1024
 class TooSmallMapError(LogError):
     """A dedupe buffer without room for two keys."""
 
+    is_damage = False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:

@@ -65,6 +65,8 @@ _NAME_PART = 50
 class OutputError(LogError):
     """A place where nothing may be written."""
 
+    is_damage = False
+
 
 # ---------------------------------------------------------------------------- a new directory
 

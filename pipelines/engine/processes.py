@@ -37,10 +37,6 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 5.0
 """How long a process may take to end after its last task."""
-_DAMAGE = (FormatError, LogError)
-"""Findings, and not failures to read: something is wrong with the files, or too large for us."""
-_NO_DAMAGE = ("OutputError", "TieredStorageError", "TooSmallMapError")
-"""Errors of the options or of the output, by name: their modules take long to import."""
 
 
 class Answer(NamedTuple):
@@ -61,6 +57,8 @@ def answer(number: int, task: Any, function: Function) -> Answer:
     with watching() as watch:
         answered = _answer(number, task, function)
         changes = watch.changes()
+        if answered.failure is None:
+            changes += watch.raised  # caught on the way, but the rows are of two moments
     if changes:
         said = "; ".join(map(os_error_text, changes))
         return answered._replace(failure=(said, ""))
@@ -72,7 +70,7 @@ def _answer(number: int, task: Any, function: Function) -> Answer:
     try:
         rows.extend(function(task))
     except (FormatError, LogError) as error:
-        is_damage = isinstance(error, _DAMAGE) and type(error).__name__ not in _NO_DAMAGE
+        is_damage = isinstance(error, FormatError) or error.is_damage
         return Answer(number, rows, (str(error), ""), is_damage=is_damage)
     except OSError as error:
         return Answer(number, rows, (os_error_text(error), ""))

@@ -1,5 +1,6 @@
 """Rows come in order, failures in their place, and nothing is left running."""
 
+import contextlib
 import io
 import os
 import signal
@@ -12,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from kafka_format.access import open_evidence
 from pipelines.engine import engine
 from pipelines.engine.engine import Failure, run
+from pipelines.engine.processes import answer
 from pipelines.engine.progress import progress_bar
 from tests.pipelines import functions
 
@@ -234,3 +237,20 @@ def _is_alive(pid: int) -> bool:
         return False
     state = Path(f"/proc/{pid}/stat")
     return state.read_text().rpartition(")")[2].split()[0] != "Z" if state.exists() else True
+
+
+def test_a_change_that_a_task_catches_is_still_a_failure(tmp_path):
+    """Else it was seen only where the task ran in the process of the command."""
+    path = tmp_path / "file"
+    path.write_bytes(b"1234")
+
+    def task_that_catches(_):
+        with contextlib.suppress(OSError), open_evidence(path) as file:
+            os.truncate(path, 1)
+            file.read(4)
+        yield "row"
+
+    answered = answer(0, None, task_that_catches)
+    assert answered.rows == ["row"]
+    assert answered.failure is not None
+    assert "changed while it was read: it shrank from 4 to 1 bytes" in answered.failure[0]
