@@ -14,9 +14,9 @@ import pytest
 from kafka_log.config.config_def import BROKER, SYNONYMS, TOPIC
 from kafka_log.config.log_config import LogConfig
 from kafka_log.config.settings import Settings, SettingsError, read_settings
-from kafka_log.inventory.cluster_metadata import ClusterMetadata
 from kafka_log.inventory.scan import scan
 from tests import golden
+from tests.kafka_log.metadata import metadata
 
 BROKER_NAMES = [name for synonyms in SYNONYMS.values() for name in synonyms]
 NUMBERS = ["0", "1", "-1", "2", "7", "1048576", "1073741824", "2147483647", "9223372036854775807"]
@@ -66,22 +66,6 @@ def texts_for(name: str) -> tuple[list[str], list[str]]:
 def all_texts_for(name: str) -> list[str]:
     good, odd = texts_for(name)
     return good + odd
-
-
-def metadata(
-    topics: dict[str, dict[str, str]] | None = None,
-    brokers: dict[str, dict[str, str]] | None = None,
-) -> ClusterMetadata:
-    return ClusterMetadata(
-        path="",
-        topic_ids=dict.fromkeys(topics or {}),
-        topic_configs=topics or {},
-        broker_configs=brokers or {},
-        deleted_topics={},
-        replicas={},
-        directories={},
-        end_offset=0,
-    )
 
 
 def escaped(value: str) -> str:

@@ -7,25 +7,10 @@ import pytest
 from kafka_log.config.settings import read_settings
 from kafka_log.inventory.cluster_metadata import ClusterMetadata
 from kafka_log.inventory.refused_settings import without_refused_settings
+from tests.kafka_log.metadata import metadata
 
 BUFFER = "log.cleaner.dedupe.buffer.size"
 FACTOR = "log.cleaner.io.buffer.load.factor"
-
-
-def metadata(
-    topics: dict[str, dict[str, str]] | None = None,
-    brokers: dict[str, dict[str, str]] | None = None,
-) -> ClusterMetadata:
-    return ClusterMetadata(
-        path="",
-        topic_ids=dict.fromkeys(topics or {}),
-        topic_configs=topics or {},
-        broker_configs=brokers or {},
-        deleted_topics={},
-        replicas={},
-        directories={},
-        end_offset=0,
-    )
 
 
 def refused(found: ClusterMetadata) -> list[str]:
