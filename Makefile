@@ -42,8 +42,6 @@ test: java setup  ## lint, types, contracts and all tests
 # Two cores, two lanes as long as each other; Spark is in one of them alone. Tracing costs, so only the
 # tests of formats are traced.
 SPARK := tests/hostile tests/jobs tests/pipelines tests/system tests/test_notebooks.py
-# About a minute, so that both lanes take as long.
-CLEANER_SEEDS := tests/kafka_log/cleaner/test_cleaner_oracle.py
 
 test-lane:
 	@$(MAKE) --no-print-directory test-formats
@@ -53,10 +51,10 @@ test-formats:
 	@$(BIN)/python -m pytest --cov=kafka_format --cov-report= $(addprefix --ignore=,tests/kafka_log $(SPARK)) tests
 
 test-logs:
-	@$(BIN)/python -m pytest tests/kafka_log --ignore=$(CLEANER_SEEDS)
+	@$(BIN)/python -m pytest tests/kafka_log
 
 test-spark:
-	@$(BIN)/python -m pytest $(SPARK) $(CLEANER_SEEDS)
+	@$(BIN)/python -m pytest $(SPARK)
 
 coverage: java setup  ## all tests, with the branch coverage of every package (twice as long)
 	@$(BIN)/python -m pytest --cov --cov-report=term

@@ -1,8 +1,8 @@
-"""make bench: ours against Apache Kafka's own classes.
+"""make bench: compare our code with Apache Kafka's own classes.
 
     python -m benchmarks [--megabytes N] [--only TEXT] [--section NAME]… [--on-disk] [--write]
 
-`--write` puts the tables into docs/performance.md, each with machine and commit.
+`--write` writes the tables to docs/performance.md, each with machine and commit.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks import (
     append,
@@ -26,7 +27,7 @@ from benchmarks import (
     replay,
     spark,
 )
-from benchmarks.files import SHAPES, segment
+from benchmarks.files import SHAPES, SegmentFile, segment
 from tests.oracle import jars
 from tests.oracle.client import BENCHMARK_FLAGS, Oracle
 
@@ -51,67 +52,75 @@ CLEAN_MEGABYTES = 1024
 
 def main() -> int:
     options = _parse()
-    megabytes = options.megabytes or MEGABYTES
     with Oracle(flags=BENCHMARK_FLAGS) as oracle:
-        segments = []
-        needs_segments = not options.section or _READ_SEGMENTS & set(options.section)
-        for shape in SHAPES if needs_segments else ():
-            if options.only in str(shape):
-                _talk(f"file: {shape}")
-                segments.append(segment(oracle, shape, raw_bytes=megabytes << 20))
-        sections: dict[str, tuple[str, Callable[[], Iterator[str]]]] = {
-            "decode": (
-                "Decode, warm process, checksums checked",
-                lambda: decode.table(oracle, segments),
-            ),
-            "dump": ("Dump, whole process, to /dev/null", lambda: dump.table(segments)),
-            "recovery": (
-                "Recovery of an unclean partition, warm process",
-                lambda: recovery.table(oracle, segments),
-            ),
-            "replay": (
-                "Replay of producers and transactions over headers",
-                lambda: replay.table(megabytes * 1024),
-            ),
-            "append": (
-                "Append as a leader, every record checked, to disk",
-                lambda: append.table(megabytes),
-            ),
-            "clean": (
-                "Clean: one round, warm process, 128 MiB map",
-                lambda: clean.table(
-                    oracle,
-                    options.megabytes or CLEAN_MEGABYTES,
-                    options.only,
-                    on_disk=options.on_disk,
-                ),
-            ),
-            "clean_spark": (
-                "Clean: partitions side by side, whole commands",
-                lambda: clean_spark.table(
-                    oracle,
-                    options.megabytes or CLEAN_MEGABYTES,
-                    options.only,
-                    on_disk=options.on_disk,
-                ),
-            ),
-            "clean_scale": (
-                "Clean: many partitions, Spark, one partition by many tasks; whole commands",
-                lambda: clean_scale.table(megabytes // 16, megabytes * 2, options.only),
-            ),
-            "spark": (
-                "Spark on two threads: a directory, Parquet, a live broker",
-                lambda: spark.table(segments),
-            ),
-            "export": ("Export of a small directory, whole commands", export.table),
-        }
+        sections = _sections(oracle, options)
         for name in options.section or sections:
-            title, table = sections[name]
-            lines = _shown(chain([f"### {title}", ""], _told(name, table())))
+            section = sections[name]
+            lines = _print_all(
+                chain([f"### {section.title}", ""], _with_progress(name, section.table()))
+            )
             if options.write:
                 size = options.megabytes or (CLEAN_MEGABYTES if name in _CLEANED else MEGABYTES)
                 _write(name, [_setting(size), "", *lines])
     return 0
+
+
+class Section(NamedTuple):
+    title: str
+    table: Callable[[], Iterator[str]]
+
+
+def _sections(oracle: Oracle, options: argparse.Namespace) -> dict[str, Section]:
+    """Return all sections by name; those that read segments share them."""
+    megabytes = options.megabytes or MEGABYTES
+    segments = _segments(oracle, options, megabytes)
+    cleaned = (oracle, options.megabytes or CLEAN_MEGABYTES, options.only)
+    return {
+        "decode": Section(
+            "Decode, warm process, checksums checked", lambda: decode.table(oracle, segments)
+        ),
+        "dump": Section("Dump, whole process, to /dev/null", lambda: dump.table(segments)),
+        "recovery": Section(
+            "Recovery of an unclean partition, warm process",
+            lambda: recovery.table(oracle, segments),
+        ),
+        "replay": Section(
+            "Replay of producers and transactions over headers",
+            lambda: replay.table(megabytes * 1024),
+        ),
+        "append": Section(
+            "Append as a leader, every record checked, to disk", lambda: append.table(megabytes)
+        ),
+        "clean": Section(
+            "Clean: one round, warm process, 128 MiB map",
+            lambda: clean.table(*cleaned, on_disk=options.on_disk),
+        ),
+        "clean_spark": Section(
+            "Clean: partitions side by side, whole commands",
+            lambda: clean_spark.table(*cleaned, on_disk=options.on_disk),
+        ),
+        "clean_scale": Section(
+            "Clean: many partitions, Spark, one partition by many tasks; whole commands",
+            lambda: clean_scale.table(megabytes // 16, megabytes * 2, options.only),
+        ),
+        "spark": Section(
+            "Spark on two threads: a directory, Parquet, a live broker",
+            lambda: spark.table(segments),
+        ),
+        "export": Section("Export of a small directory, whole commands", export.table),
+    }
+
+
+def _segments(oracle: Oracle, options: argparse.Namespace, megabytes: int) -> list[SegmentFile]:
+    """Return a segment of each chosen shape, if a chosen section reads segments."""
+    if options.section and not _READ_SEGMENTS & set(options.section):
+        return []
+    segments = []
+    for shape in SHAPES:
+        if options.only in str(shape):
+            _talk(f"file: {shape}")
+            segments.append(segment(oracle, shape, raw_bytes=megabytes << 20))
+    return segments
 
 
 def _parse() -> argparse.Namespace:
@@ -119,24 +128,24 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--megabytes",
         type=int,
-        help=f"of each file, uncompressed ({MEGABYTES}; to be cleaned: {CLEAN_MEGABYTES})",
+        help=f"size of each file before compression ({MEGABYTES}; to clean: {CLEAN_MEGABYTES})",
     )
-    parser.add_argument("--only", default="", help="shapes whose name holds this")
+    parser.add_argument("--only", default="", help="only shapes whose name contains this")
     parser.add_argument(
-        "--section", action="append", choices=SECTIONS, help="one part (may be repeated)"
+        "--section", action="append", choices=SECTIONS, help="only this section (may be repeated)"
     )
     parser.add_argument("--on-disk", action="store_true", help="clean on the disk, not in memory")
-    parser.add_argument("--write", action="store_true", help="into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="write to docs/performance.md")
     return parser.parse_args()
 
 
-def _told(name: str, lines: Iterable[str]) -> Iterator[str]:
+def _with_progress(name: str, lines: Iterable[str]) -> Iterator[str]:
     for number, line in enumerate(lines):
         _talk(f"{name}: {number}")
         yield line
 
 
-def _shown(lines: Iterable[str]) -> list[str]:
+def _print_all(lines: Iterable[str]) -> list[str]:
     kept = []
     for line in lines:
         print(line, flush=True)

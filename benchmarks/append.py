@@ -1,7 +1,7 @@
-"""Appends as a leader: batches of a megabyte into a log on disk, flushed at the end of a round.
+"""Appends as a leader: batches of one megabyte to a log on disk, flushed at the end of a round.
 
-MB are of batches as the producer sent them. Every record is checked and every batch stamped; the
-writes go to the page cache, as a broker's do.
+MB are those of the batches that the producer sent. Every record is checked, every batch gets its
+offset; writes go to the page cache, as in a broker.
 """
 
 import random
@@ -35,7 +35,7 @@ class Appended(NamedTuple):
 
 
 def batch(*, size: int = 1_000_000, value_size: int = 100, codec: Codec = Codec.NONE) -> bytes:
-    """A client's batch of about this size, before compression."""
+    """Return a producer's batch of about this size before compression."""
     rng = random.Random(1)
     count = max(1, size // (value_size + 20))
     words = [rng.randbytes(8) for _ in range(64)]
@@ -47,11 +47,11 @@ def batch(*, size: int = 1_000_000, value_size: int = 100, codec: Codec = Codec.
 
 
 def append(directory: Path, data: bytes, *, megabytes: int = 512) -> Appended:
-    """The same batch again and again, without a producer: nothing makes it a duplicate."""
+    """Append the same batch repeatedly; without a producer id it is not a duplicate."""
     count = max(1, megabytes * 1_000_000 // len(data))
     config = LogConfig(max_message_bytes=2**31 - 1, message_timestamp_after_max_ms=2**63 - 1)
-    log = PartitionLog.open(DiskFiles(directory), config, system_clock, Scheduler(system_clock))
-    log.append_as_leader(data, leader_epoch=0)  # kernels are compiled by the first
+    log = PartitionLog.open(DiskFiles(directory), config, Scheduler(system_clock))
+    log.append_as_leader(data, leader_epoch=0)  # the first append compiles kernels
     begin = time.perf_counter()
     for _ in range(count):
         log.append_as_leader(data, leader_epoch=0)

@@ -1,12 +1,12 @@
 """One round of cleaning: Kafka's Cleaner in a warm JVM and ours, in turn, on the same partition.
 
-It lies in memory (tmpfs) where there is one: both flush what they wrote, and a disk that others use
-as well would be most of what is measured (`--on-disk` has it).
+The partition is in memory (tmpfs) if possible: both flush what they write, and a shared disk would
+dominate the measurement (`--on-disk` uses it).
 
-MB are of the log that the round read and wrote anew (it is read twice: for the map, and to be
-filtered). Both have the 128 MiB map of a broker; where that fills, the round ends there. Memory is
-the most that a process of ours had which did nothing else. The whole command is `compact --output`
-with its start-up, beside the seconds of Kafka's round without one.
+MB are those of the log that the round filtered (it is read twice: for the map, and to filter it).
+Both have the 128 MiB map of a broker; a full map ends the round. Memory is the peak of a process
+that does only this round. The whole command is `compact --output` with its start-up; Kafka's
+seconds are its round without start-up.
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import installed
+from kafka_log.checkpoints import LastRun
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import Scheduler, system_clock
@@ -34,17 +35,17 @@ from tests.oracle.client import Oracle
 
 NOW = 1_800_000_000_000
 SEGMENT_BYTES = 256 * 1024 * 1024
-BATCH_BYTES = 16 * 1024  # a producer's batch.size
+BATCH_BYTES = 16 * 1024  # batch.size of a producer
 ROUNDS = 3
-MEMORY = Path("/dev/shm")  # as large as half of the machine's memory, on Linux
+MEMORY = Path("/dev/shm")  # on Linux, half of the machine's memory
 CORES = (1, 2)
-"""That work on the partition at once. Kafka's cleaner has one thread, and the JVM's own."""
+"""How many cores work on the partition. Kafka's cleaner has one thread, plus those of the JVM."""
 _SETTINGS = {"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES}
-_PER_RECORD = 28  # key and fields beside the value, about
+_PER_RECORD = 28  # about: the key and all fields except the value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class LogShape:
     codec: str
     value_size: int
     duplicates: float
@@ -54,15 +55,15 @@ class Shape:
 
 
 SHAPES = [
-    Shape(codec=codec, value_size=value_size, duplicates=duplicates)
+    LogShape(codec=codec, value_size=value_size, duplicates=duplicates)
     for codec in ("none", "lz4", "zstd")
     for value_size, duplicates in ((100, 0.2), (100, 0.9), (1024, 0.2), (1024, 0.9), (200, 0.8))
 ]
-"""The last one of a codec is much like what a compacted topic holds: small values, few keys."""
+"""The last one of a codec is like a typical compacted topic: small values, few keys."""
 
 
-class Took(NamedTuple):
-    """Bytes of log filtered, and the time of it."""
+class RoundTime(NamedTuple):
+    """The bytes that a round filtered, and its time."""
 
     size: int
     clock: float
@@ -73,8 +74,8 @@ class Took(NamedTuple):
         return f"{self.size / self.clock / 1e6:.0f} ({self.size / self.cpu / 1e6:.0f})"
 
 
-def partition(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> Path:
-    """Segments and their indexes, the last one empty; written by Kafka, once."""
+def partition(oracle: Oracle, shape: LogShape, *, raw_bytes: int) -> Path:
+    """Return segments with indexes, the last one empty; Kafka writes them once."""
     name = f"clean-{shape.codec}-{shape.value_size}-{shape.duplicates}-{raw_bytes}"
     directory = jars.cache_root() / "benchmarks" / name
     if directory.exists():
@@ -85,29 +86,29 @@ def partition(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> Path:
     shutil.rmtree(scratch.parent, ignore_errors=True)
     scratch.mkdir(parents=True)
     parts = max(1, raw_bytes // SEGMENT_BYTES)
-    a_batch = max(1, BATCH_BYTES // record)
-    a_segment = records // parts // a_batch * a_batch
+    batch_records = max(1, BATCH_BYTES // record)
+    segment_records = records // parts // batch_records * batch_records
     for i in range(parts):
         oracle.build_segment(
-            scratch / f"{i * a_segment:020}.log",
-            records=a_segment,
-            records_per_batch=a_batch,
+            scratch / f"{i * segment_records:020}.log",
+            records=segment_records,
+            records_per_batch=batch_records,
             value_size=shape.value_size,
             codec=shape.codec,
-            keys=_keys(a_segment * parts, shape.duplicates),
-            base_offset=i * a_segment,
+            keys=_keys(segment_records * parts, shape.duplicates),
+            base_offset=i * segment_records,
             seed=i,
         )
-    (scratch / f"{parts * a_segment:020}.log").touch()
+    (scratch / f"{parts * segment_records:020}.log").touch()
     logs = [{"path": scratch, "config": _SETTINGS, "clean_shutdown": False}]
     oracle.call("open_logs", logs=logs, timeout=600)
-    stop_in_order(scratch.parent, log_end_offset=parts * a_segment)
+    mark_clean_shutdown(scratch.parent, log_end_offset=parts * segment_records)
     scratch.parent.rename(directory)
     return directory / "orders-0"
 
 
-def stop_in_order(log_dir: Path, *, log_end_offset: int, partitions: int = 1) -> None:
-    """As a broker leaves its log dir: who starts on it recovers nothing."""
+def mark_clean_shutdown(log_dir: Path, *, log_end_offset: int, partitions: int = 1) -> None:
+    """Write what a broker leaves after a clean shutdown: nothing needs recovery."""
     rows = "".join(f"orders {number} {log_end_offset}\n" for number in range(partitions))
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
         (log_dir / name).write_text(f"0\n{partitions}\n{rows}")
@@ -115,8 +116,8 @@ def stop_in_order(log_dir: Path, *, log_end_offset: int, partitions: int = 1) ->
 
 
 def _keys(records: int, duplicates: float) -> int:
-    """From how many keys so many records must be drawn for that part of them to be superseded."""
-    low, high = 1e-6, 1e3  # records a key
+    """Return how many keys to draw from so that this share of the records is superseded."""
+    low, high = 1e-6, 1e3  # records per key
     for _ in range(100):
         middle = (low + high) / 2
         if (1 - math.exp(-middle)) / middle > 1 - duplicates:
@@ -134,32 +135,31 @@ def copy(source: Path, target: Path) -> Path:
     return target
 
 
-def kafka(oracle: Oracle, directory: Path) -> Took:
+def kafka(oracle: Oracle, directory: Path) -> RoundTime:
     one = {"time": NOW, "dedupe_buffer_size": 128 * 1024 * 1024, "is_timed": True}
     run = {"path": directory, "config": _SETTINGS, "passes": [one], "close": "crash"}
     run["recovery_point"] = 2**62
     ((answer,),) = [each["passes"] for each in oracle.call("clean_logs", runs=[run], timeout=600)]
-    return Took(answer["stats"]["bytes_read"], answer["seconds"], answer["cpu_seconds"])
+    return RoundTime(answer["stats"]["bytes_read"], answer["seconds"], answer["cpu_seconds"])
 
 
-def ours(directory: Path, *, cores: int) -> Took:
+def ours(directory: Path, *, cores: int) -> RoundTime:
     config = LogConfig(segment_bytes=SEGMENT_BYTES, cleanup_policy=frozenset({"compact"}))
     scheduler = Scheduler(system_clock)
-    log = PartitionLog.open(
-        DiskFiles(directory), config, system_clock, scheduler, recovery_point=2**62
-    )
+    last_run = LastRun(recovery_point=2**62)
+    log = PartitionLog.open(DiskFiles(directory), config, scheduler, last_run)
     log.update_high_watermark(log.log_end_offset)
     cleaner = Cleaner(log.config, lambda: NOW, CleanerSettings(cores=cores))
     clock, cpu = time.perf_counter(), time.process_time()
     cleaned = cleaner.clean(log, None)
     took = time.perf_counter() - clock, time.process_time() - cpu
     log.close_handlers()
-    return Took(cleaned.stats.bytes_read, *took)
+    return RoundTime(cleaned.stats.bytes_read, *took)
 
 
 @contextlib.contextmanager
 def placed(source: Path, *, on_disk: bool) -> Iterator[Path]:
-    """The partition where it is to be cleaned: in memory, if that has room for what comes of it."""
+    """Yield the partition to clean: in memory, if there is room for it and its output."""
     size = sum(path.stat().st_size for path in source.iterdir())
     if on_disk or not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < 3 * size:
         yield source
@@ -170,12 +170,12 @@ def placed(source: Path, *, on_disk: bool) -> Iterator[Path]:
         yield target / source.name
 
 
-def compare(oracle: Oracle, source: Path) -> dict[str, Took]:
-    """The best round of each by the clock, taken in turn; Kafka's first round warms the JVM."""
+def compare(oracle: Oracle, source: Path) -> dict[str, RoundTime]:
+    """Return the best round of each by the clock; they take turns, the first round is a warm-up."""
     works = {"kafka": partial(kafka, oracle)} | {
         f"{cores} cores": partial(ours, cores=cores) for cores in CORES
     }
-    took: dict[str, list[Took]] = {name: [] for name in works}
+    took: dict[str, list[RoundTime]] = {name: [] for name in works}
     for number in range(ROUNDS + 1):
         for name, work in works.items():
             with scratch_beside(source) as scratch:
@@ -186,7 +186,7 @@ def compare(oracle: Oracle, source: Path) -> dict[str, Took]:
 
 
 def whole_command(source: Path) -> float:
-    """Seconds of `compact --output` from its start to its end: Python, numba and all checks."""
+    """Return the seconds of a whole `compact --output`: Python, numba and all checks."""
     took = []
     for _ in range(ROUNDS):
         with scratch_beside(source) as scratch:
@@ -208,13 +208,13 @@ def command(log_dir: Path, output: Path) -> list[str]:
 
 @contextlib.contextmanager
 def scratch_beside(source: Path) -> Iterator[Path]:
-    """A file has its other name on the same disk."""
+    """Yield a directory on the same disk."""
     with tempfile.TemporaryDirectory(dir=source.parents[1]) as scratch:
         yield Path(scratch)
 
 
 def peak_memory(source: Path) -> int:
-    """Bytes, of a process that cleans this partition and is gone."""
+    """Return the peak bytes of a process that only cleans this partition."""
     command = [sys.executable, "-m", "benchmarks.clean", str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return int(done.stdout)
@@ -233,7 +233,7 @@ def table(
                 yield _line(shape, compare(oracle, log), peak_memory(log), whole_command(log))
 
 
-def _line(shape: Shape, best: dict[str, Took], memory: int, command: float) -> str:
+def _line(shape: LogShape, best: dict[str, RoundTime], memory: int, command: float) -> str:
     if len({took.size for took in best.values()}) > 1:
         raise AssertionError(f"{shape}: not all read the same bytes: {best}")
     theirs = best.pop("kafka")
@@ -246,10 +246,10 @@ def _line(shape: Shape, best: dict[str, Took], memory: int, command: float) -> s
 
 
 def _clean_once(source: Path) -> None:
-    """In a process of its own: print the most memory it had."""
+    """Clean in this process, and print its peak memory."""
     with scratch_beside(source) as scratch:
         ours(copy(source, scratch / "orders-0"), cores=max(CORES))
-    # Not ru_maxrss: that begins with what the process had which started this one.
+    # Not ru_maxrss: it starts with that of the parent process.
     status = Path("/proc/self/status").read_text()
     print(int(status.partition("VmHWM:")[2].split()[0]) * 1024)
 

@@ -2,9 +2,8 @@
 
     python -m benchmarks.clean_scale [--megabytes 64] [--large-megabytes 512] [--only TEXT]
 
-Every line is a `compact --output` of its own, start-up included. Beside its time stand the
-processor time of all of its processes (a shared machine stretches the first, not the second) and
-the most memory that they held together, JVM included.
+Every line is one `compact --output`, start-up included. It has the time, the processor time of all
+processes (a shared machine stretches only the first) and their peak memory together, JVM included.
 """
 
 import argparse
@@ -24,9 +23,9 @@ NOW = 1_794_820_000_000
 WRITTEN = NOW - 10**6
 INDEX_INTERVAL = 4096
 VALUE_SIZE = 1024
-RECORDS_A_BATCH = 15
+RECORDS_PER_BATCH = 15
 TEMPLATES = 16
-"""Segments of other keys, one after another; fewer in a small log, so that a key occurs again."""
+"""The number of segments with different keys; fewer in a small log, so that keys repeat."""
 SEGMENT_MB = 64
 
 
@@ -34,12 +33,12 @@ SEGMENT_MB = 64
 
 
 def template(number: int, megabytes: int) -> list[bytes]:
-    """Batches of a segment, at offset 0: keys of their own, values that do not compress to air."""
+    """Return the batches of a segment, at offset 0: distinct keys, incompressible values."""
     noise = os.urandom(VALUE_SIZE * 64)
     batches, key = [], 0
-    for _ in range(megabytes * 1024 * 1024 // (RECORDS_A_BATCH * (VALUE_SIZE + 30) + 61)):
+    for _ in range(megabytes * 1024 * 1024 // (RECORDS_PER_BATCH * (VALUE_SIZE + 30) + 61)):
         records = []
-        for _ in range(RECORDS_A_BATCH):
+        for _ in range(RECORDS_PER_BATCH):
             at = key * 37 % (len(noise) - VALUE_SIZE)
             records.append(
                 SimpleRecord(
@@ -54,9 +53,9 @@ def template(number: int, megabytes: int) -> list[bytes]:
 
 
 def write_partition(directory: Path, megabytes: int, templates: list[list[bytes]]) -> int:
-    """Templates in turn, and where the log ends.
+    """Write templates in turn; return the log end offset.
 
-    A checksum does not cover the base offset, so that is all that changes.
+    The checksum does not cover the base offset, so only that is changed.
     """
     directory.mkdir(parents=True)
     offset = 0
@@ -76,13 +75,13 @@ def _write_segment(directory: Path, base_offset: int, batches: list[bytes]) -> i
             file.write(offset.to_bytes(8, "big"))
             file.write(memoryview(batch)[8:])
             if unindexed > INDEX_INTERVAL:
-                index += struct.pack(">ii", offset + RECORDS_A_BATCH - 1 - base_offset, position)
+                index += struct.pack(">ii", offset + RECORDS_PER_BATCH - 1 - base_offset, position)
                 unindexed = 0
-            offset += RECORDS_A_BATCH
+            offset += RECORDS_PER_BATCH
             position += len(batch)
             unindexed += len(batch)
     path.with_suffix(".index").write_bytes(index)
-    last = struct.pack(">qi", WRITTEN, RECORDS_A_BATCH - 1)
+    last = struct.pack(">qi", WRITTEN, RECORDS_PER_BATCH - 1)
     path.with_suffix(".timeindex").write_bytes(last)
     os.utime(path, (WRITTEN / 1000, WRITTEN / 1000))
     return offset
@@ -91,7 +90,7 @@ def _write_segment(directory: Path, base_offset: int, batches: list[bytes]) -> i
 def write_log_dir(
     directory: Path, count: int, megabytes: int, templates: list[list[bytes]]
 ) -> None:
-    """As a broker leaves it that stopped in order: nothing is to be recovered."""
+    """Write a log dir as after a clean shutdown: nothing needs recovery."""
     rows = [
         f"t {number} {write_partition(directory / f't-{number}', megabytes, templates)}\n"
         for number in range(count)
@@ -153,9 +152,9 @@ def cases(megabytes: int, large: int) -> Iterator[tuple[str, int, int, tuple[str
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.clean_scale", description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=64, help="of each of many partitions")
-    parser.add_argument("--large-megabytes", type=int, default=512, help="of the one large")
-    parser.add_argument("--only", default="", help="lines whose name holds this")
+    parser.add_argument("--megabytes", type=int, default=64, help="size of each of many partitions")
+    parser.add_argument("--large-megabytes", type=int, default=512, help="size of the large one")
+    parser.add_argument("--only", default="", help="only lines whose name contains this")
     options = parser.parse_args()
     for line in table(options.megabytes, options.large_megabytes, options.only):
         print(line, flush=True)

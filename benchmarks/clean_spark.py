@@ -1,8 +1,8 @@
 """Partitions of 1 GB by Kafka's Cleaner, by processes and on Spark in local mode: one, and eight.
 
-Kafka's are rounds in a warm JVM one after another, as its one cleaner thread has them. Ours are
-whole commands: `compact --output`, once with `--engine local` and once with `--engine spark` on as
-many threads as there are cores. Spark's start, the same command on next to nothing, is told apart.
+Kafka's rounds run one after another in a warm JVM, as in its one cleaner thread. Ours are whole
+commands: `compact --output`, once with `--engine local` and once with `--engine spark` on one
+thread per core. Spark's start, the same command on an empty log, is shown separately.
 """
 
 import shutil
@@ -14,13 +14,13 @@ from benchmarks import clean, installed
 from tests.oracle.client import Oracle
 
 SHAPES = [
-    clean.Shape(codec=codec, value_size=value_size, duplicates=duplicates)
+    clean.LogShape(codec=codec, value_size=value_size, duplicates=duplicates)
     for codec in ("none", "lz4", "zstd")
     for value_size, duplicates in ((100, 0.2), (1024, 0.9))
 ]
-"""The most work for a byte, and the least."""
+"""The most work per byte, and the least."""
 PARTITIONS = (1, 8)
-"""Of one the best of some rounds of each; of eight there is one round."""
+"""One partition: the best of some rounds. Eight partitions: one round."""
 ENGINES = ("local", "spark")
 
 
@@ -37,23 +37,23 @@ def table(
     for shape in shapes:
         source = clean.partition(oracle, shape, raw_bytes=megabytes << 20)
         with clean.placed(source, on_disk=on_disk) as log:
-            _kafka(oracle, log)  # warms the JVM; and memory that nobody had yet is slow
+            _kafka(oracle, log)  # warms the JVM; and the first use of memory is slow
             for count in PARTITIONS:
                 yield _line(oracle, shape, log, count, start)
 
 
-def _line(oracle: Oracle, shape: clean.Shape, log: Path, count: int, start: float) -> str:
+def _line(oracle: Oracle, shape: clean.LogShape, log: Path, count: int, start: float) -> str:
     rounds = range(clean.ROUNDS if count == 1 else 1)
     theirs = min(sum(_kafka(oracle, log) for _ in range(count)) for _ in rounds)
     with clean.scratch_beside(log) as scratch:
         log_dir = _log_dir(log, scratch / "data", count)
         local, spark = (_best([_ours(log_dir, name) for _ in rounds]) for name in ENGINES)
-    alone = spark.seconds - start
+    without_start = spark.seconds - start
     cells = [f"{count} of {shape}", f"{theirs:.1f}"]
     for found in (local, spark):
         ratio = theirs / found.seconds
         cells += [f"{found.seconds:.1f} ({found.cpu_seconds:.1f})", f"**{ratio:.1f}**"]
-    cells += [f"{alone:.1f}", f"**{theirs / alone:.1f}**"]
+    cells += [f"{without_start:.1f}", f"**{theirs / without_start:.1f}**"]
     cells += [f"{found.peak_rss / 1e6:.0f}" for found in (local, spark)]
     return f"| {' | '.join(cells)} |"
 
@@ -64,12 +64,12 @@ def _kafka(oracle: Oracle, log: Path) -> float:
 
 
 def _log_dir(log: Path, target: Path, count: int) -> Path:
-    """So many partitions of the same bytes, as a broker leaves them that stopped in order."""
+    """Make `count` equal partitions, as a broker leaves them after a clean shutdown."""
     target.mkdir()
     for number in range(count):
         clean.copy(log, target / f"orders-{number}")
     end = max(int(path.stem) for path in log.glob("*.log"))
-    clean.stop_in_order(target, log_end_offset=end, partitions=count)
+    clean.mark_clean_shutdown(target, log_end_offset=end, partitions=count)
     return target
 
 
@@ -85,10 +85,10 @@ def _best(runs: list[installed.Measured]) -> installed.Measured:
 
 
 def _start_of_spark() -> float:
-    """Seconds; of two runs the shorter."""
+    """Return the seconds of the shorter of two runs."""
     with tempfile.TemporaryDirectory() as folder:
         log_dir = Path(folder) / "data"
         (log_dir / "orders-0").mkdir(parents=True)
         (log_dir / "orders-0" / f"{0:020}.log").touch()
-        clean.stop_in_order(log_dir, log_end_offset=0)
+        clean.mark_clean_shutdown(log_dir, log_end_offset=0)
         return _best([_ours(log_dir, "spark") for _ in range(2)]).seconds

@@ -1,10 +1,10 @@
-"""Decoding in a warm process: every record of a segment, its checksums checked."""
+"""Decoding in a warm process: every record of a segment, with checksums."""
 
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from benchmarks.files import Segment
+from benchmarks.files import SegmentFile
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.columnar.records import RecordScan
 from kafka_format.log_file import LogFile
@@ -12,16 +12,16 @@ from tests.oracle.client import Oracle
 
 ROUNDS = 9
 THREADS = min(2, os.cpu_count() or 1)
-ROW_BYTES = 8 * 1024 * 1024  # the row decoder is slow enough to be timed on a part
+ROW_BYTES = 8 * 1024 * 1024  # the row decoder is slow: a part is enough to time it
 
 
-def java_records(oracle: Oracle, segment: Segment) -> Callable[[], float]:
-    """The loop over FileRecords; its JVM is warm after the first rounds."""
+def java_records(oracle: Oracle, segment: SegmentFile) -> Callable[[], float]:
+    """Return a timed loop over FileRecords; the first rounds warm the JVM."""
     oracle.bench_records(segment.path, rounds=4)
     return lambda: min(oracle.bench_records(segment.path, rounds=1)["seconds"])
 
 
-def columnar_records(segment: Segment, *, threads: int = 1) -> float:
+def columnar_records(segment: SegmentFile, *, threads: int = 1) -> float:
     with segment.path.open("rb", buffering=0) as file:
         begin = time.perf_counter()
         scan = RecordScan(file, path=segment.path.name, threads=threads)
@@ -32,7 +32,7 @@ def columnar_records(segment: Segment, *, threads: int = 1) -> float:
     return seconds
 
 
-def header_walk(segment: Segment) -> float:
+def header_walk(segment: SegmentFile) -> float:
     with segment.path.open("rb", buffering=0) as file:
         begin = time.perf_counter()
         batches = sum(len(columns) for columns in HeaderWalk(file, path=segment.path.name))
@@ -43,8 +43,8 @@ def header_walk(segment: Segment) -> float:
     return seconds
 
 
-def row_records_per_second(segment: Segment) -> float:
-    """Of processor time: it is one thread, and a neighbour's second is most of the clock's."""
+def row_records_per_second(segment: SegmentFile) -> float:
+    """Measure by processor time: it is one thread, and other work would stretch the clock."""
     with segment.path.open("rb") as file:
         log = LogFile(file, path=segment.path.name, end=ROW_BYTES)
         begin = time.process_time()
@@ -55,8 +55,8 @@ def row_records_per_second(segment: Segment) -> float:
         return records / (time.process_time() - begin)
 
 
-def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
-    """Best of interleaved rounds, so that what disturbs one side disturbs the other."""
+def compare(oracle: Oracle, segment: SegmentFile) -> dict[str, float]:
+    """Return the best of interleaved rounds: a disturbance hits both sides alike."""
     java = java_records(oracle, segment)
     columnar_records(segment), header_walk(segment)
     times: dict[str, list[float]] = {"java": [], "columnar": [], "threads": [], "walk": []}
@@ -69,7 +69,7 @@ def compare(oracle: Oracle, segment: Segment) -> dict[str, float]:
     return {name: min(seconds) for name, seconds in times.items()} | {"rows": rows}
 
 
-def table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
+def table(oracle: Oracle, segments: Iterable[SegmentFile]) -> Iterator[str]:
     yield (
         "| file | Java loop Mrec/s (MB/s) | columnar Mrec/s (MB/s) | ratio "
         f"| by {THREADS} threads | ratio | header walk Mbatch/s (GB/s) | rows Mrec/s |"
@@ -87,5 +87,5 @@ def table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
         )
 
 
-def _rate(one: Segment, seconds: float) -> str:
+def _rate(one: SegmentFile, seconds: float) -> str:
     return f"{one.records / seconds / 1e6:.1f} ({one.size / seconds / 1e6:.0f})"

@@ -1,11 +1,11 @@
-"""Dumping as a whole process, start-up included: `kafka-forensics dump` and DumpLogSegments."""
+"""Dumping, the whole process with start-up: `kafka-forensics dump` and DumpLogSegments."""
 
 import subprocess
 import time
 from collections.abc import Iterable, Iterator
 
 from benchmarks import installed
-from benchmarks.files import Segment
+from benchmarks.files import SegmentFile
 from tests.oracle.client import BENCHMARK_FLAGS, java_command
 
 ROUNDS = 2
@@ -25,7 +25,7 @@ def _seconds(command: list[str]) -> float:
     return time.perf_counter() - begin
 
 
-def compare(segment: Segment, mode: str) -> dict[str, float]:
+def compare(segment: SegmentFile, mode: str) -> dict[str, float]:
     theirs = java_command("org.apache.kafka.tools.DumpLogSegments", flags=BENCHMARK_FLAGS)
     theirs += ["--files", str(segment.path), *MODES[mode]]
     ours = installed.command("dump", segment.path, *MODES[mode])
@@ -38,7 +38,7 @@ def compare(segment: Segment, mode: str) -> dict[str, float]:
     return {name: min(seconds) for name, seconds in times.items()}
 
 
-def table(segments: Iterable[Segment]) -> Iterator[str]:
+def table(segments: Iterable[SegmentFile]) -> Iterator[str]:
     yield (
         "| file | mode | DumpLogSegments MB/s (Mrec/s) | ours, text | ratio | ours, JSON | ratio |"
     )
@@ -54,5 +54,5 @@ def table(segments: Iterable[Segment]) -> Iterator[str]:
             )
 
 
-def _rate(one: Segment, seconds: float) -> str:
+def _rate(one: SegmentFile, seconds: float) -> str:
     return f"{one.size / seconds / 1e6:.0f} ({one.records / seconds / 1e6:.2f})"

@@ -1,7 +1,7 @@
-"""`export` of a small directory: what a first run takes, one with nothing new, and Spark's start.
+"""`export` of a small directory: the first run, a run with nothing new, and Spark's start.
 
-All are whole commands with a JVM of their own, because that is what a user waits for; an export
-takes what is left after Spark's start.
+All are whole commands, each with its own JVM, because a user waits for these; the export itself
+takes what remains after Spark's start.
 """
 
 import shutil

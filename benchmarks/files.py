@@ -1,4 +1,4 @@
-"""The files that both sides read: written by Kafka's own classes, once, and kept in the cache."""
+"""The files that both sides read: written once by Kafka's own classes, and cached."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,24 +7,24 @@ from tests.oracle import jars
 from tests.oracle.client import Oracle
 
 KEY_SIZE = 16
-# Batch header and the fields of a record besides key and value, about.
+# The approximate size of a batch header, and of the fields of a record besides key and value.
 _PER_BATCH, _PER_RECORD = 61, 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What decides the speed of reading a segment."""
+class SegmentShape:
+    """What determines the speed of reading a segment."""
 
     codec: str
     value_size: int
     records_per_batch: int
 
     def __str__(self) -> str:
-        return f"{self.codec}, {self.value_size} B, {self.records_per_batch} a batch"
+        return f"{self.codec}, {self.value_size} B, {self.records_per_batch} per batch"
 
 
 SHAPES = [
-    Shape(codec=codec, value_size=value_size, records_per_batch=count)
+    SegmentShape(codec=codec, value_size=value_size, records_per_batch=count)
     for codec in ("none", "lz4")
     for value_size in (100, 1024)
     for count in (1, 10, 100, 500)
@@ -32,15 +32,15 @@ SHAPES = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Segment:
-    shape: Shape
+class SegmentFile:
+    shape: SegmentShape
     path: Path
     records: int
     size: int
 
 
-def segment(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> Segment:
-    """A segment of about `raw_bytes` before compression."""
+def segment(oracle: Oracle, shape: SegmentShape, *, raw_bytes: int) -> SegmentFile:
+    """Return a segment of about `raw_bytes` before compression."""
     record = KEY_SIZE + shape.value_size + _PER_RECORD
     batch = shape.records_per_batch * record + _PER_BATCH
     records = max(1, raw_bytes // batch) * shape.records_per_batch
@@ -59,4 +59,4 @@ def segment(oracle: Oracle, shape: Shape, *, raw_bytes: int) -> Segment:
             seed=1,
         )
         scratch.rename(path)
-    return Segment(shape=shape, path=path, records=records, size=path.stat().st_size)
+    return SegmentFile(shape=shape, path=path, records=records, size=path.stat().st_size)

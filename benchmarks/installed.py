@@ -1,7 +1,7 @@
-"""`kafka-forensics` as it runs where it is installed to be used, for who times whole processes.
+"""Runs `kafka-forensics` as a user's installation does, to time whole processes.
 
-There its byte code is compiled, as pip does it; and numba imports coverage and yaml wherever they
-are, but they come with our developers' tools alone.
+There pip has compiled the byte code. And coverage and yaml, which numba imports if they exist, are
+not there: they come only with developer tools.
 """
 
 import os
@@ -37,7 +37,7 @@ class Measured:
 
 
 def measured(command: list[str]) -> Measured:
-    """Of a process and all that it starts, sampled."""
+    """Measure a process and its descendants, by samples."""
     found = Measured()
     cpu: dict[int, float] = {}
     began = time.monotonic()
@@ -69,7 +69,7 @@ def measured(command: list[str]) -> Measured:
 
 
 def _tree(root: int) -> Iterator[int]:
-    """By parents, of all processes there are: a forkserver's children are ours too."""
+    """Yield a process and its descendants, those of a forkserver included."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

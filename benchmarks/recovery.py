@@ -1,8 +1,8 @@
-"""A restart after a crash: every batch of a partition read and checked, its indexes made anew.
+"""A restart after a crash: every batch of a partition is read and checked, its indexes are rebuilt.
 
-Kafka's loader (UnifiedLog.create, in a JVM that is warm) and ours, in turn, on the same directory:
-one segment with its indexes, no clean stop, recovery point 0. `plan` is ours without writing. CPU
-time of one thread is counted beside the clock's: machines are shared.
+Kafka's loader (UnifiedLog.create, in a warm JVM) and ours run in turn on the same directory: one
+segment with its indexes, no clean shutdown, recovery point 0. `plan` is ours without writing. The
+CPU time of one thread is shown beside the clock, because machines are shared.
 """
 
 import shutil
@@ -10,9 +10,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
-from benchmarks.files import Segment
+from benchmarks.files import SegmentFile
+from benchmarks.timing import Seconds
+from kafka_log.checkpoints import LastRun
 from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
@@ -20,13 +21,8 @@ from kafka_log.loading.log_dir_recovery import load_partition
 from tests.oracle.client import Oracle
 
 
-class Seconds(NamedTuple):
-    clock: float
-    cpu: float
-
-
-def compare(oracle: Oracle, one: Segment, *, rounds: int = 5) -> dict[str, Seconds]:
-    """The best round of each."""
+def compare(oracle: Oracle, one: SegmentFile, *, rounds: int = 5) -> dict[str, Seconds]:
+    """Return the best round of each."""
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch) / "orders-0"
         directory.mkdir()
@@ -36,7 +32,7 @@ def compare(oracle: Oracle, one: Segment, *, rounds: int = 5) -> dict[str, Secon
             "ours": lambda path: _ours(DiskFiles(path)),
             "plan": lambda path: _ours(OverlayFiles(path)),
         }
-        runs["kafka"](directory)  # which leaves the indexes there
+        runs["kafka"](directory)  # writes the indexes
         took: dict[str, list[Seconds]] = {name: [] for name in runs}
         for _ in range(rounds):
             for name, run in runs.items():
@@ -54,22 +50,20 @@ def _kafka(oracle: Oracle, directory: Path) -> Seconds:
 
 def _ours(files: Files) -> Seconds:
     clock, cpu = time.perf_counter(), time.process_time()
-    loaded = load_partition(
-        files, LogConfig(), clean_shutdown=False, log_start_offset=0, recovery_point=0
-    )
+    loaded = load_partition(files, LogConfig(), LastRun(clean_shutdown=False))
     took = Seconds(time.perf_counter() - clock, time.process_time() - cpu)
     loaded.close_handlers()
     return took
 
 
-def table(oracle: Oracle, segments: Iterable[Segment]) -> Iterator[str]:
+def table(oracle: Oracle, segments: Iterable[SegmentFile]) -> Iterator[str]:
     yield "| file | Kafka MB/s (CPU) | ours MB/s (CPU) | ratio (CPU) | plan MB/s (CPU) |"
     yield "|---|---|---|---|---|"
     for one in segments:
         yield _line(one, compare(oracle, one))
 
 
-def _line(one: Segment, best: dict[str, Seconds]) -> str:
+def _line(one: SegmentFile, best: dict[str, Seconds]) -> str:
     def rate(name: str) -> str:
         return f"{one.size / best[name].clock / 1e6:.0f} ({one.size / best[name].cpu / 1e6:.0f})"
 

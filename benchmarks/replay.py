@@ -1,7 +1,7 @@
-"""Replay of producers over batch headers: who they are, which transactions are open.
+"""Replay of producer state over batch headers: active producers and open transactions.
 
-Every batch has a producer; with transactions one of twenty is a marker. `columns` is the replay
-alone, with headers already read; a segment's headers are read too, and its records stepped over.
+Every batch has a producer; with transactions one batch in twenty is a marker. `columns` is only the
+replay, with headers already read; `headers of a segment` includes reading them.
 """
 
 import random
@@ -47,7 +47,7 @@ def write_segment(
     transactional: bool = True,
     value_size: int = 1000,
 ) -> None:
-    """Batches of one record each. Their checksums are left alone: a replay does not look."""
+    """Write batches of one record. Their checksums are wrong: a replay does not check them."""
     rng = random.Random(1)
     data = encode_batch([SimpleRecord(START, None, bytes(value_size))])
     markers = [
@@ -87,7 +87,7 @@ def _patched(batch: bytes, **fields: int) -> bytes:
 
 
 def replay_columns(path: Path, *, by_batch: bool = True) -> Replayed:
-    """`by_batch`: transactions complete at their markers, as in recovery; else at the end."""
+    """Replay headers; `by_batch` completes transactions at markers, as recovery does."""
     with path.open("rb") as file:
         pieces = list(HeaderWalk(file, path=str(path)))
     data = memoryview(path.read_bytes())

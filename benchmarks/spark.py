@@ -1,11 +1,11 @@
-"""Queries of Spark over one and the same data: our source on a directory, Parquet, Kafka's source.
+"""Spark queries over the same data: our source on a directory, Parquet, Spark's Kafka source.
 
-The segments are copied into two topics of a live Apache Kafka on this machine, which makes their
-indexes; Spark's Kafka source asks the broker, ours reads the broker's directory, and what ours read
-is what was written as Parquet (uncompressed, two files). Two threads each, one warm session.
+The segments are copied into two topics of a live Apache Kafka on this machine, which builds their
+indexes. Spark's Kafka source reads from the broker, ours reads the directory of the broker, and the
+Parquet files (uncompressed, two) contain what ours read. Two threads each, one warm session.
 
-CPU is that of this process and of all below it: Spark's JVM, its Python workers, the broker. On a
-machine that others use too it says more than the clock.
+CPU time is that of this process and its descendants: Spark's JVM, its Python workers, the broker.
+On a shared machine it says more than the clock.
 """
 
 import os
@@ -16,33 +16,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.files import Segment
+from benchmarks.files import SegmentFile
+from benchmarks.timing import Seconds
 from tests.golden.make.broker import Broker
 from tests.oracle import jars
 from tests.oracle.client import BENCHMARK_FLAGS, java_command
 
 ROUNDS = 4
 SHAPES = ("none, 100 B, 100 a", "none, 1024 B, 100 a", "lz4, 100 B, 100 a")
-"""Shapes that are read here: the others differ in decoding alone, for which there is a table."""
+"""The shapes to read: the others differ only in decoding, which has its own table."""
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 TOPICS = ("left", "right")
 LOOKUP = 1000
-"""Offsets of a lookup, from the middle."""
+"""The number of offsets of a lookup, from the middle of the log."""
 MUCH = 10_000_000_000
 SPLITS = 200
 SEGMENTS = (1, 10, 100, 1000)
 
 Query = Callable[[Any], Any]
-
-
-class Seconds(NamedTuple):
-    clock: float
-    cpu: float
-
-    def __str__(self) -> str:
-        return f"{self.clock:.2f} ({self.cpu:.2f})"
 
 
 def measured(work: Callable[[], Any]) -> Seconds:
@@ -52,25 +45,25 @@ def measured(work: Callable[[], Any]) -> Seconds:
 
 
 def tree_cpu_seconds() -> float:
-    """Of this process, those below it, and those below it that have ended."""
+    """Return the CPU time of this process and all its descendants, ended ones included."""
     parents, ticks = {}, {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(") ")[2].split()
-        except OSError:  # has ended meanwhile
+        except OSError:  # the process has ended
             continue
         process = int(stat.parent.name)
         parents[process] = int(fields[1])
         ticks[process] = sum(map(int, fields[11:15]))
-    mine, found = 0, {os.getpid()}
+    total, found = 0, {os.getpid()}
     while found:
-        mine += sum(ticks[process] for process in found)
+        total += sum(ticks[process] for process in found)
         found = {process for process, parent in parents.items() if parent in found}
-    return mine / os.sysconf("SC_CLK_TCK")
+    return total / os.sysconf("SC_CLK_TCK")
 
 
 def best(works: Mapping[str, Callable[[], Any]], rounds: int | None = None) -> dict[str, Seconds]:
-    """Of interleaved rounds, so that what disturbs one disturbs the others; clock and CPU each."""
+    """Return the best clock and CPU time of interleaved rounds: a disturbance hits all alike."""
     taken: dict[str, list[Seconds]] = {name: [] for name in works}
     for _ in range(rounds or ROUNDS):
         for name, work in works.items():
@@ -115,13 +108,13 @@ def queries(records: int) -> dict[str, Query]:
     }
 
 
-# ---------------------------------------------------------------------- the same data, thrice
+# ------------------------------------------------------------------ the same data, three times
 
 
 def frames(
     spark: Any, directory: Path, parquet: Path, bootstrap: str | None
 ) -> dict[str, Callable[[], Any]]:
-    """Each made anew for every round: planning is part of a query."""
+    """Return functions that make each frame again for every round: planning is measured too."""
 
     def ours() -> Any:
         reader = spark.read.format("kafka_files").option("topics", ",".join(TOPICS))
@@ -137,8 +130,8 @@ def frames(
     return found | ({"kafka": kafka} if bootstrap else {})
 
 
-def serve(home: Path, segment: Segment) -> Broker:
-    """A broker whose topics hold this segment each. Recovering them, it makes their indexes."""
+def serve(home: Path, segment: SegmentFile) -> Broker:
+    """Start a broker with this segment in each topic. Its recovery builds the indexes."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     broker = Broker(jars.CURRENT, home, {"log.index.size.max.bytes": 10 << 20})
@@ -146,7 +139,7 @@ def serve(home: Path, segment: Segment) -> Broker:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for created in admin.create_topics([NewTopic(name, 1, 1) for name in TOPICS]).values():
         created.result(60)
-    del admin  # else it misses the broker aloud
+    del admin  # else it logs that the broker is gone
     broker.stop()
     for name in TOPICS:
         place(segment, broker.file(f"{name}-0"))
@@ -155,15 +148,15 @@ def serve(home: Path, segment: Segment) -> Broker:
     return broker
 
 
-def place(segment: Segment, directory: Path) -> None:
+def place(segment: SegmentFile, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for index in directory.glob("*index"):
         index.unlink()
     shutil.copyfile(segment.path, directory / segment.path.name)
 
 
-def dump_seconds(segment: Segment) -> Seconds:
-    """DumpLogSegments, a whole process, of as many bytes: one after the other, as it does it."""
+def dump_seconds(segment: SegmentFile) -> Seconds:
+    """Time DumpLogSegments, the whole process, on the same bytes, one file after the other."""
     command = java_command("org.apache.kafka.tools.DumpLogSegments", flags=BENCHMARK_FLAGS)
     command += ["--print-data-log", "--files", ",".join([str(segment.path)] * len(TOPICS))]
     return measured(lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True))
@@ -172,7 +165,7 @@ def dump_seconds(segment: Segment) -> Seconds:
 # -------------------------------------------------------------------------------- tables
 
 
-def table(segments: Sequence[Segment]) -> Iterator[str]:
+def table(segments: Sequence[SegmentFile]) -> Iterator[str]:
     from pipelines.session import session
 
     sources = sorted(jars.libs(jars.SPARK_SOURCES).glob("*.jar"))
@@ -186,7 +179,7 @@ def table(segments: Sequence[Segment]) -> Iterator[str]:
     made.stop()
 
 
-def comparison(spark: Any, segments: Iterable[Segment], *, live: bool = True) -> Iterator[str]:
+def comparison(spark: Any, segments: Iterable[SegmentFile], *, live: bool = True) -> Iterator[str]:
     yield (
         "| file, twice | query | ours s (CPU) | Parquet s (CPU) | ours:Parquet, speed (CPU) "
         "| Spark's Kafka source s (CPU) | ours:it, speed (CPU) | DumpLogSegments s (CPU) |"
@@ -211,14 +204,14 @@ def comparison(spark: Any, segments: Iterable[Segment], *, live: bool = True) ->
                 yield _line(one, name, best(works), dumped if name == "scan" else None)
 
 
-def _check_counts(sources: Mapping[str, Callable[[], Any]], one: Segment) -> None:
+def _check_counts(sources: Mapping[str, Callable[[], Any]], one: SegmentFile) -> None:
     for name, frame in sources.items():
         found = frame().count()
         if found != one.records * len(TOPICS):
             raise AssertionError(f"{name}: {found} rows, expected {one.records * len(TOPICS)}")
 
 
-def _line(one: Segment, name: str, times: dict[str, Seconds], dumped: Seconds | None) -> str:
+def _line(one: SegmentFile, name: str, times: dict[str, Seconds], dumped: Seconds | None) -> str:
     ours, kafka = times["ours"], times.get("kafka")
     return (
         f"| {one.shape} | {name} | {ours} | {times['parquet']} "
@@ -233,13 +226,13 @@ def _ratio(other: Seconds, ours: Seconds) -> str:
 
 def growth(
     spark: Any,
-    segment: Segment,
+    segment: SegmentFile,
     *,
     much: int = MUCH,
     splits: int = SPLITS,
     counts: Iterable[int] = SEGMENTS,
 ) -> Iterator[str]:
-    """What more of it costs: bytes, splits, segments. All are links to one file."""
+    """Measure the cost of more bytes, splits and segments. All files are links to one."""
     yield "| work | s (CPU) | |"
     yield "|---|---|---|"
     with tempfile.TemporaryDirectory(prefix="bench-spark-", dir=segment.path.parent) as scratch:
@@ -260,8 +253,8 @@ def growth(
         yield from _segment_growth(spark, small, root, counts)
 
 
-def _head_of(segment: Segment, root: Path) -> Path:
-    """Its first batches, about a megabyte."""
+def _head_of(segment: SegmentFile, root: Path) -> Path:
+    """Write its first batches, about a megabyte, to a file."""
     from kafka_format.columnar.headers import HeaderWalk
 
     small = root / segment.path.name

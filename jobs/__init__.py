@@ -8,11 +8,13 @@
     list                    the verb `list`
     offsets                 the verb `offsets`
     options                 what verbs share: options, exit codes, errors
+    outcome                 the outcome of a verb: rows, failures, exit code
     places                  paths and the DIRECTORY column
     recover                 the verb `recover`
     retain                  the verb `retain`
-    rewriting               what `retain`, `recover` and `compact` share
+    rewriting               run tasks and put results in place: `retain`, `recover`, `compact`
     running                 the warning that a broker is running
+    selected_partitions     find the partitions to work on, and report problems
     table                   tables and JSON lines
 
 `python -m jobs.cli` has the current directory first on the search path, and that may be evidence:

@@ -58,7 +58,7 @@ _FEW_COLLECTIONS = 50_000
 _INTERRUPTED = 130
 _interrupts: list[int] = []
 """The signals of Ctrl-C so far."""
-_SOON = 0.05  # seconds
+_RETRY_DELAY_S = 0.05
 
 
 def program() -> int:
@@ -93,7 +93,7 @@ def _interrupt_again(unraisable: "sys.UnraisableHookArgs") -> None:
     import threading
 
     main_thread = threading.main_thread().ident
-    again = threading.Timer(_SOON, signal.pthread_kill, (main_thread, signal.SIGINT))
+    again = threading.Timer(_RETRY_DELAY_S, signal.pthread_kill, (main_thread, signal.SIGINT))
     again.daemon = True
     again.start()
 
@@ -121,11 +121,11 @@ def _without_verb(arguments: Sequence[str]) -> int:
         print(version())
         return CLEAN
     word = arguments[0]
-    say(f"kafka-forensics: unknown verb {word}{_meant(word)}", *_help().split("\n"))
+    say(f"kafka-forensics: unknown verb {word}{_suggestion(word)}", *_help().split("\n"))
     return USAGE
 
 
-def _meant(word: str) -> str:
+def _suggestion(word: str) -> str:
     """Suggest a verb for another tool's word, the beginning of a verb, or a mistyped one."""
     from jobs.options import nearest
 
@@ -142,7 +142,7 @@ def version() -> str:
 
 def _help() -> str:
     width = max(map(len, VERBS))
-    verbs = "\n".join(f"  {verb:{width}}  {says}" for verb, says in VERBS.items())
+    verbs = "\n".join(f"  {verb:{width}}  {summary}" for verb, summary in VERBS.items())
     return (
         "usage: kafka-forensics VERB PATH... [options]\n\n"
         "Inspect, check and repair Apache Kafka log directories offline.\n\n"

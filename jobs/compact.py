@@ -6,16 +6,19 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from jobs import compaction_explained, options, rewriting
+from jobs import compaction_explained, options, rewriting, selected_partitions
+from jobs.outcome import report_findings
 from jobs.table import human_size, json_line, table
 from kafka_format.shown_text import say
+from pipelines.report.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from jobs.outcome import Row, VerbOutcome
     from jobs.places import Places
-    from jobs.rewriting import Done, Found, Row
+    from jobs.selected_partitions import SelectedPartitions
     from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.config.settings import Settings
@@ -73,15 +76,18 @@ def _parser() -> options.Parser:
 
     parser = options.Parser("compact", description=_DESCRIPTION, epilog=_EPILOG)
     options.add_partitions(parser)
-    _add_cleaning(parser)
+    cleaning = parser.add_argument_group("cleaning")
+    _add_rounds(cleaning)
+    _add_resources(cleaning)
+    _add_keys(cleaning)
     compaction_explained.add_arguments(parser)
     options.add_mode(parser)
     options.add_running(parser, tuple(RELEASES))
     return parser
 
 
-def _add_cleaning(parser: options.Parser) -> None:
-    group = parser.add_argument_group("cleaning")
+def _add_rounds(group: argparse._ArgumentGroup) -> None:
+    """Add `first_dirty`, `high_watermark`, `passes` and `when_due`."""
     group.add_argument(
         "--first-dirty",
         type=options.offset,
@@ -109,6 +115,10 @@ def _add_cleaning(parser: options.Parser) -> None:
         action="store_true",
         help="clean only the logs that a broker would clean at this time",
     )
+
+
+def _add_resources(group: argparse._ArgumentGroup) -> None:
+    """Add `dedupe_buffer_size`, `cores`, `parallel_above` and `task_memory`."""
     group.add_argument(
         "--dedupe-buffer-size",
         type=_size,
@@ -133,6 +143,10 @@ def _add_cleaning(parser: options.Parser) -> None:
         metavar="BYTES",
         help="approximate memory per task; default: 512 MiB",
     )
+
+
+def _add_keys(group: argparse._ArgumentGroup) -> None:
+    """Add `exact_keys` or `md5_keys`, and `skip_damaged`."""
     known_by = group.add_mutually_exclusive_group()
     known_by.add_argument(
         "--exact-keys",
@@ -167,12 +181,12 @@ def _cores(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    return options.natural(text, "a number of bytes")
+    return options.size(text, "a size")
 
 
 def _task_memory(text: str) -> int:
     least = _LEAST_TASK_MEMORY
-    return options.natural(text, f"a number of bytes, {least} or more", least=least)
+    return options.size(text, f"a size of {least} bytes or more", least=least)
 
 
 # --------------------------------------------------------------------------------------- work
@@ -188,12 +202,14 @@ def _work(arguments: argparse.Namespace) -> int:
         raise options.UsageError(
             "--skip-damaged would drop bytes permanently: use it with --output, not --in-place"
         )
-    found = rewriting.find(arguments)
+    found = selected_partitions.find(arguments)
     if not arguments.quiet:
-        _tell_beforehand(arguments)
+        _warn_of_unused_options(arguments)
     high_watermark = arguments.high_watermark
     # `end` and offset 0 exist in every log, other offsets do not.
-    found.of_one(None if high_watermark == END else high_watermark, arguments.first_dirty or None)
+    found.require_one_partition(
+        None if high_watermark == END else high_watermark, arguments.first_dirty or None
+    )
     if arguments.high_watermark is not None:
         found.tasks[:] = [replace(task, high_watermark=high_watermark) for task in found.tasks]
     compact = function(arguments, found)
@@ -203,17 +219,17 @@ def _work(arguments: argparse.Namespace) -> int:
     rewrite = rewriting.Rewriting(
         verb="compact",
         function=compact,
-        changes_of=partial(checkpoint_changes, gone=cleaner_rows_without_log(found.log_dirs)),
+        changes_of=partial(checkpoint_changes, lost_rows=cleaner_rows_without_log(found.log_dirs)),
         is_large=compact.is_large,
     )
-    done = rewrite.run(arguments, found)
-    _show(done, found.places, arguments)
-    if not arguments.quiet and done.error is None:
-        _talk(done, found.tasks, arguments)
-    return done.exit_code
+    outcome = rewrite.run(arguments, found)
+    _show(outcome, found.places, arguments)
+    if not arguments.quiet and outcome.error is None:
+        _report(outcome, found.tasks, arguments)
+    return outcome.exit_code
 
 
-def _tell_beforehand(arguments: argparse.Namespace) -> None:
+def _warn_of_unused_options(arguments: argparse.Namespace) -> None:
     """Report options that have no effect here."""
     given = [
         name
@@ -241,7 +257,7 @@ def _why_one_task(arguments: argparse.Namespace) -> str | None:
     return next((name for name, holds in reasons.items() if holds), None)
 
 
-def function(arguments: argparse.Namespace, found: Found) -> CompactPartition:
+def function(arguments: argparse.Namespace, found: SelectedPartitions) -> CompactPartition:
     """Return the function to run on each partition."""
     from pipelines.compaction.compaction import CompactPartition
     from pipelines.compaction.parallel_compaction import Parallel
@@ -286,10 +302,10 @@ def _broker_settings(arguments: argparse.Namespace, settings: Settings) -> Clean
 # --------------------------------------------------------------------------------------- rows
 
 
-def _show(done: Done, places: Places, arguments: argparse.Namespace) -> None:
-    rows = done.rows
+def _show(outcome: VerbOutcome, places: Places, arguments: argparse.Namespace) -> None:
+    rows = outcome.rows
     if arguments.format == "json":
-        for row in (*done.checkpoints, *rows):
+        for row in (*outcome.checkpoints, *rows):
             print(json_line(row))
         return
     # Most topics of a log dir are not compacted: list those only if they were selected.
@@ -301,7 +317,7 @@ def _show(done: Done, places: Places, arguments: argparse.Namespace) -> None:
         header = places.header(_COLUMNS)
         for line in table(header, cells, right=_NUMBERS, wide=arguments.wide):
             print(line)
-    rewriting.report_findings(done.left_out)
+    report_findings(outcome.skipped_damage)
 
 
 def _cells(row: Row) -> list[object] | None:
@@ -346,8 +362,8 @@ def _removed(row: Row) -> str | None:
     """Return counts such as `12 superseded, 1 aborted, 300 by retention.ms`."""
     parts = [f"{row[key]:,} {name}" for key, name in _REASONS.items() if row.get(key)]
     for rule, name in _RETENTION.items():
-        counted = "records" if row.get("kind") == "partition" else "cleaned_records"
-        deleted = [each[counted] for each in row["retention"] if each["rule"] == rule]
+        field = "records" if row.get("kind") == "partition" else "cleaned_records"
+        deleted = [each[field] for each in row["retention"] if each["rule"] == rule]
         if None in deleted:
             parts.append(f"an unknown number {name}")
         elif sum(deleted):
@@ -359,13 +375,15 @@ def _due(row: Row) -> str:
     return f"{'yes' if row['is_due'] else 'no'}: {row['due_reason']}"
 
 
-# --------------------------------------------------------------------------------------- talk
+# ------------------------------------------------------------------------------------ messages
 
 
-def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namespace) -> None:
+def _report(
+    outcome: VerbOutcome, tasks: Sequence[PartitionTask], arguments: argparse.Namespace
+) -> None:
     """Print what Kafka's cleaner writes to its log, for all partitions together."""
-    rounds = [row for row in done.rows if row["kind"] == "round"]
-    partitions = [row for row in done.rows if row["kind"] == "partition" and "is_due" in row]
+    rounds = [row for row in outcome.rows if row["kind"] == "round"]
+    partitions = [row for row in outcome.rows if row["kind"] == "partition" and "is_due" in row]
     for row in partitions:
         for hint in _hints(row, arguments.first_dirty):
             say(f"{row['path']}: {hint}")
@@ -374,12 +392,12 @@ def _talk(done: Done, tasks: Sequence[PartitionTask], arguments: argparse.Namesp
             "no topic is known to have cleanup.policy=compact;"
             " --set cleanup.policy=compact cleans all topics"
         )
-    end = f"{options.by_rules(arguments)}{done.where}"
+    end = f"{options.by_rules(arguments)}{outcome.where}"
     if rounds:
         say(*_summary(rounds, partitions, end))
     elif partitions:
         what = "is due" if any(row["cleanable_bytes"] for row in partitions) else "to clean"
-        say(f"nothing {what} in {_counted(partitions)}{end}")
+        say(f"nothing {what} in {_partition_count(partitions)}{end}")
 
 
 def _hints(row: Row, first_dirty: int | None) -> list[str]:
@@ -393,11 +411,11 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
     if row["cut_bytes"]:
         hints.append(f"the last {row['cut_bytes']} bytes are not a batch: a restart truncates them")
     if row["deleted_segments"]:
-        counted = rewriting.counted(row["deleted_segments"], "segment")
+        segments = counted(row["deleted_segments"], "segment")
         size = human_size(sum(each["size_in_bytes"] for each in row["retention"]))
         rules = ", ".join(dict.fromkeys(_RETENTION[each["rule"]] for each in row["retention"]))
         hints.append(
-            f"retention deletes {counted} ({size}) up to offset {row['new_log_start_offset']},"
+            f"retention deletes {segments} ({size}) up to offset {row['new_log_start_offset']},"
             f" {rules}; {human_size(row['bytes_after'])} of the log are left"
         )
     if not row["is_clean"] and row["rounds"]:
@@ -406,7 +424,7 @@ def _hints(row: Row, first_dirty: int | None) -> list[str]:
             f" (use --passes {_UNTIL_CLEAN} or a larger --dedupe-buffer-size)"
         )
     if row["is_settled"] is False:
-        rounds = rewriting.counted(row["rounds"], "round")
+        rounds = counted(row["rounds"], "round")
         last = "it" if row["rounds"] == 1 else "the last one"
         hints.append(f"stopped after {rounds}, and {last} still changed a file")
     if row["note"]:
@@ -426,26 +444,26 @@ def _summary(rounds: Sequence[Row], partitions: Sequence[Row], end: str) -> list
     less = _percent(total["bytes_read"], total["kept_bytes"])
     fewer = "an unknown part" if kept is None else _percent(read, kept)
     more = f"; {unread:,} more in batches that were removed unread" if unread else ""
-    messages = "an unknown number of messages" if kept is None else f"{kept:,} messages"
+    messages = "an unknown number of messages" if kept is None else counted(kept, "message")
     lines = [
-        f"{_counted(partitions)}, {rewriting.counted(len(rounds), 'round')}{end}",
+        f"{_partition_count(partitions)}, {counted(len(rounds), 'round')}{end}",
         f"log processed   {_speed(total['bytes_read'], seconds)}",
         f"indexed         {_speed(total['map_bytes_read'], index_seconds, of=seconds)}",
         f"buffer          {100 * fullest:.1f} % of the offset map used",
         f"cleaned         {_speed(total['bytes_read'], seconds - index_seconds, of=seconds)}",
-        f"start size      {human_size(total['bytes_read'])} ({read:,} messages{more})",
+        f"start size      {human_size(total['bytes_read'])} ({counted(read, 'message')}{more})",
         f"end size        {human_size(total['kept_bytes'])} ({messages})",
         f"reduction       {less or '0.0 %'} of the size, {fewer or '0.0 %'} of the messages",
     ]
     if (removed := _removed(total)) is not None:
         lines.append(f"removed         {removed}")
-    if total["invalid_messages_read"]:
-        lines.append(f"invalid         {total['invalid_messages_read']:,} messages without a key")
+    if invalid := total["invalid_messages_read"]:
+        lines.append(f"invalid         {counted(invalid, 'message')} without a key")
     delays = [row["compaction_delay_ms"] for row in partitions if row["compaction_delay_ms"]]
     if delays:
         due = sum(row["is_due"] for row in partitions)
         lines.append(
-            f"delayed         {len(delays)} of {rewriting.counted(due, 'partition')} due,"
+            f"delayed         {len(delays)} of {counted(due, 'partition')} due,"
             f" by up to {max(delays) / 1000:,.1f} s (max.compaction.lag.ms)"
         )
     return lines
@@ -477,8 +495,8 @@ def _speed(size: int, seconds: float, *, of: float | None = None) -> str:
     return f"{human_size(size)} in {seconds:.1f} s{speed}"
 
 
-def _counted(partitions: Sequence[Row]) -> str:
-    return rewriting.counted(len(partitions), "partition")
+def _partition_count(partitions: Sequence[Row]) -> str:
+    return counted(len(partitions), "partition")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs import options, rewriting
+from jobs import options, rewriting, selected_partitions
+from jobs.outcome import VerbOutcome, error_text, report_findings
 from jobs.table import human_size, json_line, table
 from kafka_format.shown_text import say
+from pipelines.report.text import counted, iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from jobs.rewriting import Done, Found
+    from jobs.selected_partitions import SelectedPartitions
     from pipelines.compaction.compaction import CompactPartition
     from pipelines.compaction.what_if import ScenarioTask
 
@@ -106,7 +108,9 @@ def check(arguments: argparse.Namespace) -> None:
         raise options.UsageError("--what-if: found an empty string, expected NAME=VALUE")
 
 
-def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int | None:
+def run(
+    arguments: argparse.Namespace, found: SelectedPartitions, compact: CompactPartition
+) -> int | None:
     """Explain if an option asks for it and return the exit code; else return None."""
     if arguments.explain is None and arguments.explain_key is None and not arguments.what_if:
         return None
@@ -123,11 +127,13 @@ def run(arguments: argparse.Namespace, found: Found, compact: CompactPartition) 
 # ------------------------------------------------------------------------------------ --explain
 
 
-def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int:
+def _explain(
+    arguments: argparse.Namespace, found: SelectedPartitions, compact: CompactPartition
+) -> int:
     from kafka_log.disk.output import check_output, whole_directory
     from kafka_log.errors import LogError
 
-    done = rewriting.Done.of(found)
+    outcome = VerbOutcome.of(found)
     evidence = [*arguments.paths, *(each.path for each in found.log_dirs)]
     try:
         with contextlib.ExitStack() as stack:
@@ -139,36 +145,38 @@ def _explain(arguments: argparse.Namespace, found: Found, compact: CompactPartit
                 directory.mkdir()
             else:
                 directory = stack.enter_context(whole_directory(arguments.explain, evidence))
-            _write(arguments, found, compact, directory, done)
-            done.ensure_whole(arguments.explain)
+            _write(arguments, found, compact, directory, outcome)
+            outcome.ensure_complete(arguments.explain)
             if arguments.explain_format == "delta":
                 _to_delta(directory, arguments.explain)
     except (LogError, OSError) as error:
-        say(rewriting.text_of(error))
+        say(error_text(error))
         return options.COULD_NOT_RUN
-    _show_rules(done, arguments)
-    return done.exit_code
+    _show_rules(outcome, arguments)
+    return outcome.exit_code
 
 
 def _write(
     arguments: argparse.Namespace,
-    found: Found,
+    found: SelectedPartitions,
     compact: CompactPartition,
     directory: Path,
-    done: Done,
+    outcome: VerbOutcome,
 ) -> None:
-    from pipelines.compaction.explanation import ExplainInto
+    from pipelines.compaction.explanation import ExplanationWriter
 
-    function = ExplainInto(directory=str(directory), scratch=str(directory.parent), compact=compact)
-    for row in rewriting.answers(
-        arguments, "explain", found.tasks, function, done, scratch=function.scratch
+    function = ExplanationWriter(
+        directory=str(directory), scratch=str(directory.parent), compact=compact
+    )
+    for row in rewriting.task_rows(
+        arguments, "explain", found.tasks, function, outcome, scratch=function.scratch
     ):
         if row["kind"] == "explained":
             # The file is renamed when the directory is complete.
             name = None if arguments.explain_format == "delta" else row["file"]
             place = None if name is None else str(Path(arguments.explain) / Path(name).name)
             row = row | {"file": place}  # noqa: PLW2901
-        done.rows.append(row)
+        outcome.rows.append(row)
 
 
 def _to_delta(source: Path, target: str) -> None:
@@ -186,15 +194,15 @@ def _to_delta(source: Path, target: str) -> None:
     frame.write.format("delta").partitionBy("topic").save(target)
 
 
-def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
+def _show_rules(outcome: VerbOutcome, arguments: argparse.Namespace) -> None:
     from kafka_log.cleaner.reasons import Reason
 
     if arguments.format == "json":
-        for row in (*done.checkpoints, *done.rows):
+        for row in (*outcome.checkpoints, *outcome.rows):
             print(json_line(row))
         return
-    rewriting.report_findings(done.left_out)
-    rows = [row for row in done.rows if row["kind"] == "explained"]
+    report_findings(outcome.skipped_damage)
+    rows = [row for row in outcome.rows if row["kind"] == "explained"]
     counts: Counter[str] = Counter()
     for row in rows:
         counts.update(row["rules"])
@@ -203,8 +211,8 @@ def _show_rules(done: Done, arguments: argparse.Namespace) -> None:
         print(line)
     if not arguments.quiet:
         explained = [row for row in rows if row["note"] is None]
-        counted = rewriting.counted(len(explained), "partition")
-        say(f"{counts.total()} rows for {counted} written to {arguments.explain}")
+        partitions = counted(len(explained), "partition")
+        say(f"{counts.total()} rows for {partitions} written to {arguments.explain}")
         if not explained:
             _no_topic()
 
@@ -216,28 +224,30 @@ def _no_topic() -> None:
 # -------------------------------------------------------------------------------- --explain-key
 
 
-def _explain_key(arguments: argparse.Namespace, found: Found, compact: CompactPartition) -> int:
+def _explain_key(
+    arguments: argparse.Namespace, found: SelectedPartitions, compact: CompactPartition
+) -> int:
     from pipelines.compaction.key_life import KeyLife
 
-    done = rewriting.Done.of(found)
+    outcome = VerbOutcome.of(found)
     function = KeyLife(key=arguments.explain_key, compact=compact)
-    done.rows += rewriting.answers(arguments, "explain", found.tasks, function, done)
-    records = [row for row in done.rows if row["kind"] == "record"]
+    outcome.rows += rewriting.task_rows(arguments, "explain", found.tasks, function, outcome)
+    records = [row for row in outcome.rows if row["kind"] == "record"]
     if arguments.format == "json":
-        for row in (*done.findings, *records):
+        for row in (*outcome.findings, *records):
             print(json_line(row))
     else:
-        rewriting.report_findings(done.left_out)
+        report_findings(outcome.skipped_damage)
         lines = table(_LIFE, map(_life_cells, records), right=("round", "offset"))
         for line in lines if records else ():
             print(line)
-    if not records and not done.failures and not done.damaged and not arguments.quiet:
+    if not records and not outcome.failures and not outcome.damaged and not arguments.quiet:
         if any(task.config.compact for task in found.tasks):
             key = shown_key(arguments.explain_key)
             say(f"no record of a compacted topic has the key {key}")
         else:
             _no_topic()
-    return done.exit_code
+    return outcome.exit_code
 
 
 def shown_key(key: bytes) -> str:
@@ -255,7 +265,7 @@ def _life_cells(row: Row) -> list[object]:
         f"{row['topic']}-{row['partition']}",
         row["round"],
         row["offset"],
-        rewriting.iso_time(None if row["timestamp_ms"] == -1 else row["timestamp_ms"]),
+        iso_time(None if row["timestamp_ms"] == -1 else row["timestamp_ms"]),
         "tombstone" if row["is_tombstone"] else "value",
         row["verdict"],
         row["rule"],
@@ -266,26 +276,28 @@ def _life_cells(row: Row) -> list[object]:
 # ------------------------------------------------------------------------------------ --what-if
 
 
-def _what_if(arguments: argparse.Namespace, found: Found) -> int:
-    from pipelines.compaction.what_if import AS_IT_IS, compared, judge, totals
+def _what_if(arguments: argparse.Namespace, found: SelectedPartitions) -> int:
+    from pipelines.compaction.what_if import AS_IT_IS, run_scenario, totals, with_counted
 
-    done = rewriting.Done.of(found)
+    outcome = VerbOutcome.of(found)
     arguments.now = options.clock(arguments)()  # the same time for all scenarios
     scenarios = {AS_IT_IS: ()} | {each: tuple(each.split()) for each in arguments.what_if}
     tasks = [task for name, given in scenarios.items() for task in _tasks(arguments, name, given)]
-    done.rows += rewriting.answers(arguments, "what-if", compared(tasks), judge, done)  # type: ignore[arg-type]
-    total = totals(done.rows)
+    outcome.rows += rewriting.task_rows(
+        arguments, "what-if", with_counted(tasks), run_scenario, outcome
+    )
+    total = totals(outcome.rows)
     if arguments.format == "json":
-        for row in (*done.checkpoints, *done.rows, *total):
+        for row in (*outcome.checkpoints, *outcome.rows, *total):
             print(json_line(row))
-        return done.exit_code
-    rewriting.report_findings(done.left_out)
+        return outcome.exit_code
+    report_findings(outcome.skipped_damage)
     if any(row["partitions"] for row in total):
         for line in (*_side_by_side(total), "", *_chart(total)):
             print(line)
-    elif not done.failures and not done.damaged:
+    elif not outcome.failures and not outcome.damaged:
         _no_topic()
-    return done.exit_code
+    return outcome.exit_code
 
 
 def _tasks(
@@ -299,7 +311,7 @@ def _tasks(
     changed = argparse.Namespace(**vars(arguments) | {"set": [*arguments.set, *given]})
     try:
         with contextlib.redirect_stderr(io.StringIO()):  # everything was reported before
-            found = rewriting.find(changed)
+            found = selected_partitions.find(changed)
     except options.UsageError as error:
         raise options.UsageError(f"--what-if {name!r}: {error}") from error
     function = replace(compact.function(changed, found), passes=UNTIL_CLEAN)
@@ -342,7 +354,7 @@ def _when(at: str, reason: str) -> Any:
     def show(row: Row, notes: list[str]) -> str:
         if row[reason] not in notes:
             notes.append(row[reason])
-        moment = rewriting.iso_time(row[at]) or "unknown"
+        moment = iso_time(row[at]) or "unknown"
         return f"{moment} [{notes.index(row[reason]) + 1}]"
 
     return show
@@ -351,7 +363,7 @@ def _when(at: str, reason: str) -> Any:
 def _may_go(row: Row, _: list[str]) -> str | None:
     if row["oldest_tombstone_ms"] is None:
         return None
-    when = rewriting.iso_time(row["oldest_tombstone_may_go_ms"])
+    when = iso_time(row["oldest_tombstone_may_go_ms"])
     return when or f"unknown ({row['oldest_tombstone_reason']})"
 
 
@@ -364,7 +376,7 @@ _MEASURES: tuple[tuple[str, Any], ...] = (
     ("segments before", _number("segments_before")),
     ("segments after", _number("segments_after")),
     ("tombstones after", _number("tombstones_after")),
-    ("oldest tombstone", lambda row, _: rewriting.iso_time(row["oldest_tombstone_ms"])),
+    ("oldest tombstone", lambda row, _: iso_time(row["oldest_tombstone_ms"])),
     ("removable from", _may_go),
     ("cleaning due", _when("due_at_ms", "due_reason")),
     ("next cleaning due", _when("next_cleaning_at_ms", "next_cleaning_reason")),

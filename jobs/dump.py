@@ -320,23 +320,24 @@ def _run(paths: Sequence[str], chosen: DumpOptions, *, all_findings: bool, quiet
 
 
 def _find(paths: Sequence[str], report: Report) -> Iterator[FoundFile]:
-    from kafka_log.dump import is_kafkas
+    from kafka_log.dump import is_kafka_file
+    from kafka_log.inventory.nearby import names_near
 
     for path in paths:
-        has_kafkas, problems = False, report.problems
+        has_kafka_files, problems = False, report.problems
         try:
-            for file in _found(path, report):
-                has_kafkas = has_kafkas or is_kafkas(file)
+            for file in _files_at(path, report):
+                has_kafka_files = has_kafka_files or is_kafka_file(file)
                 yield file
         except FileNotFoundError as error:
-            report.missing(path, error.strerror or str(error))
+            report.missing(path, (error.strerror or str(error)) + names_near(path))
         except OSError as error:
             report.unreadable(error.filename or path, error.strerror or str(error))
-        if not has_kafkas and report.problems == problems:
+        if not has_kafka_files and report.problems == problems:
             report.nothing_here(path)
 
 
-def _found(path: str, report: Report) -> Iterator[FoundFile]:
+def _files_at(path: str, report: Report) -> Iterator[FoundFile]:
     """Return a path with the name of a Kafka file itself, else the files below the path."""
     from kafka_log.inventory.directory import find_files, found_file
     from kafka_log.names import FileKind

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_log.inventory.inventory import Inventory
-    from pipelines.export.export import Exported, Written
+    from pipelines.export.export import ExportResult, WrittenTable
 
 _DESCRIPTION = """\
 Write the contents of log directories as Delta or Parquet tables, one directory per table. A
@@ -109,35 +109,31 @@ def _work(arguments: argparse.Namespace) -> int:
     everything = tuple(name for name in COLUMNS if name not in WHAT_IF)
     exported = _export(arguments, tuple(dict.fromkeys(arguments.tables)) or everything)
     _show(exported.tables)
-    _tell(exported, quiet=arguments.quiet)
+    _report(exported, quiet=arguments.quiet)
     return _exit_code(exported)
 
 
-def _tell(exported: Exported, *, quiet: bool) -> None:
+def _report(exported: ExportResult, *, quiet: bool) -> None:
     """Print to stderr what is wrong with the files, and where the manifest is."""
     from kafka_format.access import forget, note_grown
 
     for path, how in exported.changes.changed.items():
-        _say(f"{path}: changed while it was read: {how}")
+        say(f"{path}: changed while it was read: {how}")
         forget(path)  # reported here
     note_grown(exported.changes.grown)
     for each in exported.inputs:
         if each.problem is not None and each.path not in exported.changes.changed:
             starts = each.problem.startswith(each.path)
-            _say(each.problem if starts else f"{each.path}: {each.problem}")
+            say(each.problem if starts else f"{each.path}: {each.problem}")
     if quiet:
         return
     if exported.findings:
         listed = ", ".join(f"{rule} {count}" for rule, count in sorted(exported.findings.items()))
-        _say(f"findings: {listed} (docs/findings)")
-    _say(f"{counted(len(exported.inputs), 'file')} read; manifest: {exported.manifest}")
+        say(f"findings: {listed} (docs/findings)")
+    say(f"{counted(len(exported.inputs), 'file')} read; manifest: {exported.manifest}")
 
 
-def _say(text: str) -> None:
-    say(text)
-
-
-def _exit_code(exported: Exported) -> int:
+def _exit_code(exported: ExportResult) -> int:
     from kafka_log.checks.finding import RULES, Severity
 
     findings = exported.findings or {}
@@ -152,7 +148,7 @@ def _exit_code(exported: Exported) -> int:
     return options.FINDINGS if damage or problems else options.CLEAN
 
 
-def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
+def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> ExportResult:
     from kafka_log.errors import LogError
     from pipelines.source.options import OptionsError
     from pipelines.source.storage import Storage, StorageError
@@ -168,18 +164,20 @@ def _export(arguments: argparse.Namespace, tables: Sequence[str]) -> Exported:
     from pyspark.errors import PySparkException
 
     from pipelines.engine.progress import progress_bar
-    from pipelines.export.export import DeltaUnavailableError, export
+    from pipelines.export.export import DeltaUnavailableError, ExportOptions, export
     from pipelines.log_directory import LogDirectory
 
     try:
         return export(
             LogDirectory(spark, *arguments.paths),
             arguments.output,
+            ExportOptions(
+                tables=tables,
+                form=arguments.format,
+                source=_options(arguments) | _what_if_options(arguments, tables),
+                digests=not arguments.no_sha256,
+            ),
             now_ms=options.clock(arguments)(),
-            tables=tables,
-            form=arguments.format,
-            options=_options(arguments) | _of_what_if(arguments, tables),
-            digests=not arguments.no_sha256,
             on_progress=None if arguments.quiet else progress_bar("reading"),
         )
     except (StorageError, DeltaUnavailableError, LogError, OSError) as error:
@@ -240,8 +238,8 @@ def _silent_stderr() -> Iterator[None]:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
     try:
-        with open(kept, "w", closefd=False) as stream:  # a descriptor that is open
-            kept_stderr = options.OptionalStderr(stream) if _is_second(ours) else ours
+        with open(kept, "w", closefd=False) as stream:  # an open descriptor
+            kept_stderr = options.OptionalStderr(stream) if _is_descriptor_2(ours) else ours
             with contextlib.redirect_stderr(kept_stderr):
                 yield
     finally:
@@ -250,11 +248,11 @@ def _silent_stderr() -> Iterator[None]:
         os.close(nowhere)
 
 
-def _is_second(stream: TextIO) -> bool:
-    """Tell whether a stream writes to file descriptor 2."""
+def _is_descriptor_2(stream: TextIO) -> bool:
+    """Return whether a stream writes to file descriptor 2."""
     try:
         return stream.fileno() == 2
-    except OSError:  # of a test, or of spark-submit: no file
+    except OSError:  # not a file: a test's, or spark-submit's
         return False
 
 
@@ -294,7 +292,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, str]:
     return given
 
 
-def _of_what_if(arguments: argparse.Namespace, tables: Sequence[str]) -> dict[str, str]:
+def _what_if_options(arguments: argparse.Namespace, tables: Sequence[str]) -> dict[str, str]:
     """Return the option `now` for tables that show what would happen at a time."""
     from pipelines.source.schema import WHAT_IF
 
@@ -302,7 +300,7 @@ def _of_what_if(arguments: argparse.Namespace, tables: Sequence[str]) -> dict[st
     return {"now": str(arguments.now)} if is_asked else {}
 
 
-def _show(written: Sequence[Written]) -> None:
+def _show(written: Sequence[WrittenTable]) -> None:
     header = ("table", "rows added", "version", "location")
     rows: list[list[Any]] = [
         [each.table, each.rows_added, each.version, each.location] for each in written

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobs import options, rewriting
+from jobs import options, selected_partitions
 from jobs.places import Places
 from jobs.running import warn_running
 from jobs.table import cell, human_size, json_line, table
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kafka_log.inventory.inventory import File, Inventory, LogDir
+    from kafka_log.inventory.inventory import Inventory, InventoryFile, LogDir
 
 Row = dict[str, Any]
 
@@ -69,13 +69,13 @@ def _list(arguments: argparse.Namespace) -> int:
     selection = options.Selection.of(arguments)
     inventory = with_lost_segments(inventory, settings, includes=selection.includes)
     warn_running(each.path for each in inventory.log_dirs)
-    rewriting.report_links(arguments, inventory)
+    selected_partitions.report_links(arguments, inventory)
     rows = _rows(inventory, arguments)
     output = _Json() if arguments.format == "json" else _Text(arguments, inventory)
     for row in rows:
         output.show(row)
     output.finish()
-    is_missing = bool(rewriting.report_missing(arguments, inventory, log_dirs_count=True))
+    is_missing = bool(selected_partitions.report_missing(arguments, inventory, log_dirs_count=True))
     return options.COULD_NOT_RUN if is_missing else output.code
 
 
@@ -92,7 +92,7 @@ def _rows(inventory: Inventory, arguments: argparse.Namespace) -> Iterator[Row]:
             following = next(placed, None)
         if arguments.files and selection.is_everything:
             yield from map(file_row, log_dir.files)
-    yield from map(problem_row, rewriting.problems_of(inventory, selection))
+    yield from map(problem_row, selected_partitions.problems_of(inventory, selection))
 
 
 def _placed_rows(
@@ -101,10 +101,10 @@ def _placed_rows(
     """Yield the rows of the partitions of all log dirs in order, each with its log dir."""
     from pipelines.engine.engine import EngineError, Failure, run
     from pipelines.engine.progress import progress_bar
-    from pipelines.source.tables.inventory import PartitionTask, bytes_to_read, placed_rows
+    from pipelines.source.tables.inventory import ListingTask, bytes_to_read, placed_rows
 
     tasks = [
-        PartitionTask(log_dir.path, partition, arguments.segments, arguments.files)
+        ListingTask(log_dir.path, partition, arguments.segments, arguments.files)
         for log_dir in inventory.log_dirs
         for partition in log_dir.partitions
         if selection.includes(partition.topic, partition.partition)
@@ -118,8 +118,8 @@ def _placed_rows(
             on_progress=None if arguments.quiet else progress_bar("reading"),
         ):
             if isinstance(placed, Failure):
-                path, said = placed.task.partition.path, placed.message
-                row = {"kind": "problem", "path": path, "trouble": "unreadable", "message": said}
+                path, message = placed.task.partition.path, placed.message
+                row = {"kind": "problem", "path": path, "trouble": "unreadable", "message": message}
                 yield placed.task.log_dir, row
             else:
                 yield placed
@@ -132,12 +132,12 @@ class _Output:
 
     def show(self, row: Row) -> None:
         if row["kind"] == "problem":
-            self._blame(row)
+            self._report_problem(row)
 
     def finish(self) -> None:
         sys.stdout.flush()
 
-    def _blame(self, row: Row) -> None:
+    def _report_problem(self, row: Row) -> None:
         worse = options.COULD_NOT_RUN if row["trouble"] == "unreadable" else options.FINDINGS
         self.code = max(self.code, worse)
         say(f"{row['path']}: {row['message']}")
@@ -207,11 +207,11 @@ class _Text(_Output):
             row["log_end_offset"],
             row["segments"],
             human_size(row["size_in_bytes"]),
-            _shortly(self._files[row["path"]]),
+            _counts_text(self._files[row["path"]]),
         ]
 
     def _name(self, row: Row) -> str:
-        """Return the topic; the path of no partition's directory, and `a-0 -> b-0` for a link."""
+        """Return the topic; the path if it is no partition directory, `a-0 -> b-0` for a link."""
         path = row["path"]
         if path in self._places.links or row["topic"] is None:
             return self._places.linked(path, self._places.shown(path))
@@ -285,7 +285,7 @@ def _owner(row: Row, log_dir: LogDir) -> str:
     return f"{file} has no ids" if is_there else f"no {file}"
 
 
-def _fates(files: Iterable[File]) -> tuple[int, int, int]:
+def _count_by_fate(files: Iterable[InventoryFile]) -> tuple[int, int, int]:
     """Count files to be deleted, leftovers of the cleaner, and stray files."""
     from kafka_log.names import FileState
 
@@ -295,8 +295,8 @@ def _fates(files: Iterable[File]) -> tuple[int, int, int]:
     return deleted, cleaner, len(states) - deleted - cleaner
 
 
-def _amounts(files: Iterable[File]) -> Iterator[str]:
-    deleted, cleaner, others = _fates(files)
+def _amounts(files: Iterable[InventoryFile]) -> Iterator[str]:
+    deleted, cleaner, others = _count_by_fate(files)
     if deleted:
         yield f"{counted(deleted, 'file')} waiting to be deleted"
     if cleaner:
@@ -305,9 +305,9 @@ def _amounts(files: Iterable[File]) -> Iterator[str]:
         yield counted(others, "stray file")
 
 
-def _shortly(files: Iterable[File]) -> str | None:
+def _counts_text(files: Iterable[InventoryFile]) -> str | None:
     names = ("deleted", "cleaner", "stray")
-    shown = [f"{n} {name}" for n, name in zip(_fates(files), names, strict=True) if n]
+    shown = [f"{n} {name}" for n, name in zip(_count_by_fate(files), names, strict=True) if n]
     return ", ".join(shown) or None
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobs import options, rewriting
+from jobs import options, rewriting, selected_partitions
+from jobs.outcome import VerbOutcome, broken_promise
 from jobs.table import json_line, table
 from kafka_format.shown_text import say
-from pipelines.report.text import counted
+from pipelines.report.text import counted, time_and_age
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from jobs.rewriting import Done, Found, Row
+    from jobs.outcome import Row
+    from jobs.selected_partitions import SelectedPartitions
 
 _DESCRIPTION = """\
 Print the log start offset, recovery point, high watermark, last stable offset and log end offset of
@@ -27,7 +29,8 @@ example:
 
 exit codes:
   0  nothing is wrong
-  1  a last stable offset is unknown because of damage, or a file is malformed
+  1  a last stable offset is unknown because of damage, a checkpoint promises offsets beyond the
+     log end, or a file is malformed
   2  wrong usage
   3  something could not be read, or no Kafka files were found
 
@@ -54,22 +57,22 @@ def _parser() -> options.Parser:
 
 
 def _work(arguments: argparse.Namespace) -> int:
-    from pipelines.offsets import OffsetsOf
+    from pipelines.offsets import ReadOffsets
 
-    found = rewriting.find(arguments)
-    rewriting.skip_empty_partitions(arguments, found)
-    done = rewriting.Done.of(found)
-    function = OffsetsOf(arguments.replay)
-    done.rows += rewriting.answers(arguments, "offsets", found.tasks, function, done)
-    _show(done, found, arguments)
-    if done.rows and not arguments.quiet:
-        say(_summary(done.rows))
-    is_damaged = any(row["damage"] for row in done.rows)
-    return done.exit_code or (options.FINDINGS if is_damaged else options.CLEAN)
+    found = selected_partitions.find(arguments)
+    selected_partitions.skip_empty_partitions(arguments, found)
+    outcome = VerbOutcome.of(found)
+    function = ReadOffsets(arguments.replay)
+    outcome.rows += rewriting.task_rows(arguments, "offsets", found.tasks, function, outcome)
+    _show(outcome, found, arguments)
+    if outcome.rows and not arguments.quiet:
+        say(_summary(outcome.rows))
+    is_damaged = any(row["damage"] or row["promised_offset"] is not None for row in outcome.rows)
+    return outcome.exit_code or (options.FINDINGS if is_damaged else options.CLEAN)
 
 
-def _show(done: Done, found: Found, arguments: argparse.Namespace) -> None:
-    rows = done.rows
+def _show(outcome: VerbOutcome, found: SelectedPartitions, arguments: argparse.Namespace) -> None:
+    rows = outcome.rows
     if arguments.format == "json":
         for row in rows:
             print(json_line(row))
@@ -80,7 +83,9 @@ def _show(done: Done, found: Found, arguments: argparse.Namespace) -> None:
             print(line)
     for row in rows:
         if row["damage"]:
-            done.report(row["damage"])
+            outcome.report(row["damage"])
+        if row["promised_offset"] is not None:
+            outcome.report(f"{row['path']}: {broken_promise(row)}")
 
 
 def _cells(row: Row, now_ms: int) -> list[object]:
@@ -103,7 +108,7 @@ def _holder(holder: dict[str, Any] | None, now_ms: int) -> str | None:
     producer, first = f"producer {holder['producer_id']}", holder["first_offset"]
     if holder["end_offset"] is not None:
         return f"{producer}, offsets {first} to {holder['end_offset']}, marker not replicated"
-    last_seen = rewriting.time_and_age(holder["last_timestamp"], now_ms)
+    last_seen = time_and_age(holder["last_timestamp"], now_ms)
     return (
         f"{producer} epoch {holder['producer_epoch']}, open since offset {first},"
         f" last seen {last_seen}"

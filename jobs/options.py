@@ -25,8 +25,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
-from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES
+from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES, JAVA_MAX
 from kafka_format.shown_text import say, shortened
+from pipelines.report.text import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ KAFKA_VERSIONS = ("4.3",)
 _LARGEST = 2**63 - 1
 _LONGEST_TIME = 64
 _ESCAPE = "kafka-forensics-escape"
-_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
 
 class UsageError(Exception):
@@ -81,10 +82,11 @@ class Parser(argparse.ArgumentParser):
         )
         group.add_argument(
             "--max-decompressed-bytes",
-            type=_byte_count,
+            type=_decompressed_size,
             default=DEFAULT_MAX_DECOMPRESSED_BYTES,
-            metavar="BYTES",
-            help="do not decode batches whose records exceed this size; default: 256 MiB",
+            metavar="SIZE",
+            help="do not decode batches whose records exceed this size, such as 512m or"
+            " 536870912; default: 256m",
         )
 
     def error(self, message: str) -> NoReturn:
@@ -149,10 +151,10 @@ def _work_on_evidence(
     arguments: argparse.Namespace, work: Callable[[argparse.Namespace], int]
 ) -> int:
     """Do the work under the rules for evidence, then check that the evidence has not changed."""
-    from kafka_format.access import Access, given, using, watching
+    from kafka_format.access import Access, absolute_roots, using, watching
 
     allowed = Access(
-        roots=given(arguments.paths),
+        roots=absolute_roots(arguments.paths),
         follow_links=arguments.follow_links,
         max_decompressed_bytes=arguments.max_decompressed_bytes,
     )
@@ -163,7 +165,7 @@ def _work_on_evidence(
         for error in watch.changes():
             say(f"{error.filename}: {error.strerror}")
             code = COULD_NOT_RUN
-        if code != COULD_NOT_RUN:  # else it was reported where it was met
+        if code != COULD_NOT_RUN:  # otherwise it was reported already
             for error in watch.raised:
                 say(f"{error.filename}: {error.strerror}")
                 code = COULD_NOT_RUN
@@ -226,7 +228,7 @@ def _guarded(name: str, work: Callable[[], int]) -> int:
         discard_stdout()
         return CLEAN
     except OSError as error:
-        say(f"{name}: {_blamed(error)}")
+        say(f"{name}: {_error_text(error)}")
         discard_stdout()
         return COULD_NOT_RUN
     except HungUpError:
@@ -261,18 +263,18 @@ def discard_stdout() -> None:
 
 
 def _discard(stream: TextIO) -> None:
-    with contextlib.suppress(OSError):  # a test replaces it with an object that is no file
+    with contextlib.suppress(OSError):  # in a test it may not be a file
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())
         os.close(null)
 
 
-def _blamed(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     """Say what failed and why. An error without a file name that is about writing is stdout's."""
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if error.filename is not None:
-        return f"{error.filename}: {said}"
-    return f"cannot write to stdout: {said}" if error.errno in _OF_WRITING else said
+        return f"{error.filename}: {reason}"
+    return f"cannot write to stdout: {reason}" if error.errno in _WRITE_ERRORS else reason
 
 
 def parse(parser: Parser, argv: Sequence[str]) -> argparse.Namespace | None:
@@ -304,8 +306,10 @@ def require_paths(paths: Sequence[str]) -> None:
 
 def nearest(word: str, known: Sequence[str], *, cutoff: float = 0.6) -> str:
     """Return a hint for a mistyped or incomplete word."""
-    begun = [each for each in known if len(word) > 2 and each.startswith(word)]
-    close = difflib.get_close_matches(word, begun or known, n=1, cutoff=0 if begun else cutoff)
+    matching = [each for each in known if len(word) > 2 and each.startswith(word)]
+    close = difflib.get_close_matches(
+        word, matching or known, n=1, cutoff=0 if matching else cutoff
+    )
     return f": did you mean {close[0]}?" if close else ""
 
 
@@ -357,8 +361,8 @@ def add_selection(parser: Parser) -> None:
     )
 
 
-def _byte_count(text: str) -> int:
-    return natural(text, "a number of bytes, 1 to 2147483647", least=1, most=2**31 - 1)
+def _decompressed_size(text: str) -> int:
+    return size(text, "a size from 1 to 2147483647 bytes", least=1, most=JAVA_MAX)
 
 
 def _partition(text: str) -> int:
@@ -406,6 +410,16 @@ def natural(text: str, expected: str, *, least: int = 0, most: float = math.inf)
         if least <= number <= most:
             return number
     raise argparse.ArgumentTypeError(f"{text!r}: expected {expected}")
+
+
+def size(text: str, expected: str, *, least: int = 0, most: float = math.inf) -> int:
+    """Parse a number of bytes, or a size such as 128m; `expected` describes it in the error."""
+    number = parse_size(text)
+    if number is None or not least <= number <= most:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected {expected}, such as 128m or 134217728"
+        )
+    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

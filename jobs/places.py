@@ -58,7 +58,7 @@ class Places:
         return [self.shown(self.log_dirs.get(path, path)), *cells]
 
     def linked(self, path: str, name: str) -> str:
-        """Return the name of a partition directory: with its target if it is a link."""
+        """Return the name of a partition directory, with its target if it is a link."""
         target = self.links.get(path)
         return name if target is None else f"{name} -> {target}"
 

@@ -7,16 +7,19 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jobs import options, rewriting
+from jobs import options, rewriting, selected_partitions
+from jobs.outcome import broken_promise
 from jobs.table import human_size, json_line, table
 from kafka_format.shown_text import say
+from pipelines.report.text import counted
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from jobs.outcome import Row, VerbOutcome
     from jobs.places import Places
-    from jobs.rewriting import Done, Found, Row
+    from jobs.selected_partitions import SelectedPartitions
     from pipelines.engine.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
@@ -42,10 +45,6 @@ _FATAL = ("stop", "offline")
 _NUMBERS = ("from offset", "to offset", "records lost", "bytes lost")
 _COLUMNS = ("directory", *_NUMBERS, "cut at", "reason")
 _FILE_COLUMNS = ("directory", "file", "action", "size before", "size after", "reason")
-_CHECKPOINT_NAMES = {
-    "replication-offset-checkpoint": "high watermark",
-    "recovery-point-offset-checkpoint": "recovery point",
-}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,28 +81,30 @@ def _work(arguments: argparse.Namespace) -> int:
     from kafka_log.loading.log_dir_recovery import Assignments
     from pipelines.recovery import RecoverPartition, checkpoint_changes
 
-    found = rewriting.find(arguments)
-    found.of_one(arguments.recovery_point, arguments.log_start)
-    found.tasks[:] = [_with_knowledge(task, arguments) for task in found.tasks]
+    found = selected_partitions.find(arguments)
+    found.require_one_partition(arguments.recovery_point, arguments.log_start)
+    found.tasks[:] = [_with_overrides(task, arguments) for task in found.tasks]
     missing = list(_missing_rows(found, arguments))
     if missing and not found.tasks:  # the checkpoints could be read
         found = replace(found, unreadable=found.unreadable.difference(arguments.paths))
     recover = rewriting.Rewriting(
         verb="recover",
-        function=RecoverPartition(Assignments.of(found.log_dirs, found.metadata)),
+        function=RecoverPartition(Assignments.from_metadata(found.log_dirs, found.metadata)),
         changes_of=checkpoint_changes,
     )
-    done = recover.run(arguments, found)
-    if done.error is None or done.rows:  # a run that was refused has no plan
-        done.rows[:0] = list(_log_dir_rows(found, arguments))
-        done.rows += missing
-        _show(done, _Shown.of(found, arguments), arguments)
-    if done.rows and done.error is None and not arguments.quiet:
-        say(_summary(done, is_complete=not (found.unreadable or found.malformed)))
-    return done.exit_code or (options.FINDINGS if any(map(_is_bad, done.rows)) else options.CLEAN)
+    outcome = recover.run(arguments, found)
+    if outcome.error is None or outcome.rows:  # a run that was refused has no plan
+        outcome.rows[:0] = list(_log_dir_rows(found, arguments))
+        outcome.rows += missing
+        _show(outcome, _PathNames.of(found, arguments), arguments)
+    if outcome.rows and outcome.error is None and not arguments.quiet:
+        say(_summary(outcome, is_complete=not (found.unreadable or found.malformed)))
+    return outcome.exit_code or (
+        options.FINDINGS if any(map(_is_bad, outcome.rows)) else options.CLEAN
+    )
 
 
-def _with_knowledge(task: PartitionTask, arguments: argparse.Namespace) -> PartitionTask:
+def _with_overrides(task: PartitionTask, arguments: argparse.Namespace) -> PartitionTask:
     if arguments.clean_shutdown is not None:
         task = replace(task, is_clean=arguments.clean_shutdown == "yes")
     if arguments.recovery_point is not None:
@@ -113,7 +114,7 @@ def _with_knowledge(task: PartitionTask, arguments: argparse.Namespace) -> Parti
     return task
 
 
-def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
+def _log_dir_rows(found: SelectedPartitions, arguments: argparse.Namespace) -> Iterator[Row]:
     """Yield what happens to the log dirs themselves, if whole ones were given."""
     from kafka_log.config.log_config import LogConfig
     from kafka_log.loading.log_dir_recovery import plan_log_dir
@@ -136,7 +137,7 @@ def _log_dir_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
                 }
 
 
-def _missing_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
+def _missing_rows(found: SelectedPartitions, arguments: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each partition that is in a checkpoint and has no directory."""
     from kafka_log.checkpoints import missing_partitions
     from pipelines.recovery import missing_partition_row
@@ -152,7 +153,7 @@ def _missing_rows(found: Found, arguments: argparse.Namespace) -> Iterator[Row]:
 
 
 def _is_given_whole(log_dir: str, paths: Sequence[str]) -> bool:
-    """Whether a whole log dir was given, not only some of its partitions."""
+    """Return whether a whole log dir was given, not only some of its partitions."""
     real = os.path.realpath(log_dir)
     given = (os.path.realpath(path) for path in paths)
     return any(real == each or real.startswith(each.rstrip(os.sep) + os.sep) for each in given)
@@ -170,14 +171,14 @@ def _is_bad(row: Row) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
+class _PathNames:
     """How paths are shown: relative to the given path, unless several log dirs are read."""
 
     root: str | None
     places: Places
 
     @classmethod
-    def of(cls, found: Found, arguments: argparse.Namespace) -> _Shown:
+    def of(cls, found: SelectedPartitions, arguments: argparse.Namespace) -> _PathNames:
         is_one = len(arguments.paths) == 1 and len(found.log_dirs) <= 1
         return cls(arguments.paths[0] if is_one else None, found.places)
 
@@ -189,7 +190,7 @@ class _Shown:
         return self.text(path)
 
     def directory(self, path: str) -> str:
-        """Return a partition directory: with its target if it is a link."""
+        """Return the name of a partition directory, with its target if it is a link."""
         return self.places.linked(path, self.path(path))
 
     def text(self, text: str) -> str:
@@ -201,18 +202,18 @@ class _Shown:
         return text
 
 
-def _show(done: Done, shown: _Shown, arguments: argparse.Namespace) -> None:
+def _show(outcome: VerbOutcome, shown: _PathNames, arguments: argparse.Namespace) -> None:
     if arguments.format == "json":
-        for row in (*done.checkpoints, *done.rows):
+        for row in (*outcome.checkpoints, *outcome.rows):
             print(json_line(row))
         return
-    cells = [_cells(row, shown) for row in done.rows if _is_bad(row)]
+    cells = [_cells(row, shown) for row in outcome.rows if _is_bad(row)]
     if cells:
         for line in table(_COLUMNS, cells, right=_NUMBERS, wide=arguments.wide):
             print(line)
     if not arguments.files:
         return
-    files = [each for row in done.rows if (each := _file_cells(row, shown)) is not None]
+    files = [each for row in outcome.rows if (each := _file_cells(row, shown)) is not None]
     if cells and files:
         print()
     if files:
@@ -221,12 +222,12 @@ def _show(done: Done, shown: _Shown, arguments: argparse.Namespace) -> None:
             print(line)
 
 
-def _cells(row: Row, shown: _Shown) -> list[Any]:
+def _cells(row: Row, shown: _PathNames) -> list[Any]:
     if row["kind"] == "log_dir":
-        outcome = "the broker does not start" if row["action"] == "stop" else "taken offline"
+        consequence = "the broker does not start" if row["action"] == "stop" else "taken offline"
         reason = row["reason"]
-        if outcome not in reason:
-            reason = f"{reason}; {outcome}"
+        if consequence not in reason:
+            reason = f"{reason}; {consequence}"
         reason = shown.text(reason)
         if not reason.startswith(row["file"]):
             reason = f"{row['file']}: {reason}"
@@ -256,19 +257,12 @@ def _number(count: int | None) -> str | None:
     return None if count is None else f"{count:,}"
 
 
-def _reason(row: Row, shown: _Shown) -> str:
+def _reason(row: Row, shown: _PathNames) -> str:
     reasons = []
     if row["lost_reason"]:
         reasons.append(shown.text(_without_place(row["lost_reason"], row)))
     if row["promised_offset"] is not None:
-        what = _CHECKPOINT_NAMES[row["promised_by"]]
-        if row["log_end_offset"] is None:
-            reasons.append(f"no directory; the {what} checkpoint says {row['promised_offset']}")
-        else:
-            reasons.append(
-                f"the {what} checkpoint says {row['promised_offset']}, the log ends at"
-                f" {row['log_end_offset']}"
-            )
+        reasons.append(broken_promise(row))
     return "; ".join(reasons)
 
 
@@ -280,7 +274,7 @@ def _without_place(reason: str, row: Row) -> str:
     return re.sub(rf"{re.escape(row['lost_file'])}@\d+: ", "", reason, count=1)
 
 
-def _file_cells(row: Row, shown: _Shown) -> list[Any] | None:
+def _file_cells(row: Row, shown: _PathNames) -> list[Any] | None:
     if row["kind"] == "log_dir":
         name = shown.path(row["path"])
         return [name, row["file"], row["action"], None, None, shown.text(row["reason"])]
@@ -299,27 +293,27 @@ def _file_cells(row: Row, shown: _Shown) -> list[Any] | None:
 # ----------------------------------------------------------------------------------- summary
 
 
-def _summary(done: Done, *, is_complete: bool) -> str:
+def _summary(outcome: VerbOutcome, *, is_complete: bool) -> str:
     """Return one line; "no data lost" only if all of the input could be read."""
-    partitions = [row for row in done.rows if row["kind"] == "partition"]
+    partitions = [row for row in outcome.rows if row["kind"] == "partition"]
     read = sum(row["bytes_read"] for row in partitions)
     seconds = sum(row["estimated_seconds"] for row in partitions)
-    parts = _losses(partitions, was_written=done.was_written)
+    parts = _losses(partitions, was_written=outcome.was_written)
     if not parts and partitions:
         lost = "no data lost"
-        if done.failures or done.checkpoints or not is_complete:
+        if outcome.failures or outcome.checkpoints or not is_complete:
             lost = "no loss found in what could be read"
-        parts = [f"{rewriting.counted(len(partitions), 'partition')}, {lost}"]
+        parts = [f"{counted(len(partitions), 'partition')}, {lost}"]
     elif not partitions:
         parts = ["nothing was recovered"]
-    given_up = {row["path"] for row in done.rows if row["kind"] == "log_dir" and _is_bad(row)}
-    given_up |= {row["path"] for row in done.checkpoints}
+    given_up = {row["path"] for row in outcome.rows if row["kind"] == "log_dir" and _is_bad(row)}
+    given_up |= {row["path"] for row in outcome.checkpoints}
     if given_up:
-        parts.append(f"{rewriting.counted(len(given_up), 'log dir')} would not load")
-    if done.failures:
-        parts.append(f"{rewriting.counted(done.failures, 'path')} could not be read")
+        parts.append(f"{counted(len(given_up), 'log dir')} would not load")
+    if outcome.failures:
+        parts.append(f"{counted(outcome.failures, 'path')} could not be read")
     parts.append(f"a broker would read {human_size(read)} of logs in about {seconds:.1f} s")
-    return "; ".join(parts) + done.where
+    return "; ".join(parts) + outcome.where
 
 
 def _losses(partitions: Sequence[Row], *, was_written: bool) -> list[str]:
@@ -330,27 +324,23 @@ def _losses(partitions: Sequence[Row], *, was_written: bool) -> list[str]:
         verb = "lost" if was_written else "would lose"
         size = human_size(sum(row["lost_bytes"] for row in cut))
         records = [row["lost_records"] for row in cut]
-        counted = "an unknown number of records"
+        records_text = "an unknown number of records"
         if None not in records:
-            counted = rewriting.counted(sum(records), "record")
-        parts.append(f"{rewriting.counted(len(cut), 'partition')} {verb} {size} ({counted})")
+            records_text = counted(sum(records), "record")
+        parts.append(f"{counted(len(cut), 'partition')} {verb} {size} ({records_text})")
     stopped = sum(row["error"] is not None for row in partitions)
     if stopped:
-        parts.append(f"{rewriting.counted(stopped, 'partition')} would not load")
+        parts.append(f"{counted(stopped, 'partition')} would not load")
     promised = [row for row in partitions if row["promised_offset"] is not None]
-    gone = sum(row["log_end_offset"] is None for row in promised)
-    short = len(promised) - gone
+    missing = sum(row["log_end_offset"] is None for row in promised)
+    short = len(promised) - missing
     if short:
         verb = "ends" if short == 1 else "end"
         of = "its" if short == 1 else "their"
-        parts.append(
-            f"{rewriting.counted(short, 'partition')} {verb} before the offset in {of} checkpoints"
-        )
-    if gone:
-        verb = "has" if gone == 1 else "have"
-        parts.append(
-            f"{rewriting.counted(gone, 'partition')} in the checkpoints {verb} no directory"
-        )
+        parts.append(f"{counted(short, 'partition')} {verb} before the offset in {of} checkpoints")
+    if missing:
+        verb = "has" if missing == 1 else "have"
+        parts.append(f"{counted(missing, 'partition')} in the checkpoints {verb} no directory")
     return parts
 
 

@@ -6,16 +6,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jobs import options, rewriting
+from jobs import options, rewriting, selected_partitions
 from jobs.table import human_duration, human_size, json_line, table
 from kafka_format.shown_text import say
-from pipelines.report.text import counted
+from pipelines.report.text import counted, iso_time
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from jobs.rewriting import Found, Row
+    from jobs.outcome import Row, VerbOutcome
+    from jobs.selected_partitions import SelectedPartitions
     from pipelines.engine.partition_tasks import PartitionTask
 
 _DESCRIPTION = """\
@@ -67,19 +68,21 @@ def _work(arguments: argparse.Namespace) -> int:
     from pipelines.engine.partition_tasks import END
     from pipelines.retention import checkpoint_changes, retain_partition
 
-    found = rewriting.find(arguments)
-    rewriting.skip_empty_partitions(arguments, found)
+    found = selected_partitions.find(arguments)
+    selected_partitions.skip_empty_partitions(arguments, found)
     high_watermark = arguments.high_watermark
-    found.of_one(None if high_watermark == END else high_watermark, arguments.log_start)
+    found.require_one_partition(
+        None if high_watermark == END else high_watermark, arguments.log_start
+    )
     found.tasks[:] = [_with_offsets(task, arguments) for task in found.tasks]
     retain = rewriting.Rewriting(
         verb="retain", function=retain_partition, changes_of=checkpoint_changes
     )
-    done = retain.run(arguments, found)
-    _show([*done.checkpoints, *done.rows], found, arguments)
-    if done.rows and not arguments.quiet:
-        say(_summary(done))
-    return done.exit_code
+    outcome = retain.run(arguments, found)
+    _show([*outcome.checkpoints, *outcome.rows], found, arguments)
+    if outcome.rows and not arguments.quiet:
+        say(_summary(outcome))
+    return outcome.exit_code
 
 
 def _with_offsets(task: PartitionTask, arguments: argparse.Namespace) -> PartitionTask:
@@ -90,7 +93,7 @@ def _with_offsets(task: PartitionTask, arguments: argparse.Namespace) -> Partiti
     return task
 
 
-def _show(rows: Sequence[Row], found: Found, arguments: argparse.Namespace) -> None:
+def _show(rows: Sequence[Row], found: SelectedPartitions, arguments: argparse.Namespace) -> None:
     if arguments.format == "json":
         for row in rows:
             print(json_line(row))
@@ -111,7 +114,7 @@ def _cells(row: Row) -> list[object]:
     name = f"{row['topic']}-{row['partition']}"
     if row["kind"] == "partition":
         return [name, None, None, None, None, None, row["note"]]
-    newest = rewriting.iso_time(row["largest_timestamp"])
+    newest = iso_time(row["largest_timestamp"])
     if row["timestamp_source"] == "modification time":
         newest = f"{newest} (file)"
     action = f"delete ({row['rule']})" if row["is_deleted"] else "keep"
@@ -144,19 +147,19 @@ def _reason(text: str) -> str:
     return _NUMBERS.sub(shown, text)
 
 
-def _summary(done: rewriting.Done) -> str:
+def _summary(outcome: VerbOutcome) -> str:
     partitions = [
-        row for row in done.rows if row["kind"] == "partition" and "deleted_segments" in row
+        row for row in outcome.rows if row["kind"] == "partition" and "deleted_segments" in row
     ]
     segments = sum(row["deleted_segments"] for row in partitions)
     size = sum(row["deleted_bytes"] for row in partitions)
     kept = sum(row["kept_segments"] for row in partitions)
     kept_size = sum(row["kept_bytes"] for row in partitions)
-    verb = "deleted" if done.was_written else "would be deleted"
+    verb = "deleted" if outcome.was_written else "would be deleted"
     return (
         f"{counted(segments, 'segment')} ({human_size(size)}) {verb},"
         f" {kept} ({human_size(kept_size)}) kept,"
-        f" in {counted(len(partitions), 'partition')}{done.where}"
+        f" in {counted(len(partitions), 'partition')}{outcome.where}"
     )
 
 

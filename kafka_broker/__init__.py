@@ -1,1 +1,1 @@
-"""One node that writes the directories we study."""
+"""A broker of one node that writes log directories (not written yet)."""

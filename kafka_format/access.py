@@ -1,17 +1,17 @@
-"""The one door to the evidence: every local file of it is opened here, and nowhere else.
+"""Open local files of the evidence. Nothing else in the project opens them.
 
     with open_evidence(path, limit=JAVA_MAX) as file:     an io.RawIOBase; also `file.path`
     with watching() as opened: …; opened.ensure_unchanged()
 
-A file is opened for reading only and without waiting for anybody; it must be a regular file, not
-larger than `limit`, and must lie inside the paths that the user gave (`Access.roots`) unless links
-are to be followed. Its identity (device, inode, size, times of modification and of change) is
-remembered. When the file or the watch is closed, it is compared: a file that shrank, was replaced,
-written to or vanished is a ChangedError. A file that a broker appends to may grow, if what was
-there is still there: it is listed in `Watch.grown`.
+A file is opened read-only and non-blocking. It must be a regular file, not larger than `limit`, and
+must lie inside the paths that the user gave (`Access.roots`) unless links are followed. Its
+identity (device, inode, size, times of modification and of change) is recorded, and compared when
+the file or the watch is closed: a file that shrank, was replaced, was written to or vanished raises
+ChangedError. A file that a broker appends to may grow if its earlier content is unchanged; it is
+then listed in `Watch.grown`.
 
-What may be read, and how much of it at once, is one value for a process, `Access`. Who starts
-other processes hands it on (`using`).
+One `Access` per process says what may be read, and how much of it at once. A caller that starts
+other processes passes it on (`using`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 JAVA_MAX = 2**31 - 1
-"""Kafka counts positions in logs and indexes in Java's int: none of its files is larger."""
+"""Kafka stores positions in logs and indexes as a Java int: none of its files is larger."""
 DEFAULT_MAX_DECOMPRESSED_BYTES = 256 * 1024 * 1024
 
 _KINDS = (
@@ -46,7 +46,7 @@ _KINDS = (
 
 
 class ChangedError(OSError):
-    """A file that is no longer what it was when it was opened."""
+    """A file that changed after it was opened."""
 
     def __init__(self, path: str, how: str) -> None:
         super().__init__(errno.ESTALE, f"changed while it was read: {how}", path)
@@ -54,7 +54,7 @@ class ChangedError(OSError):
 
 
 class LinkError(OSError):
-    """A link that leads out of the paths that were given."""
+    """A link that leads out of the paths that the user gave."""
 
     def __init__(self, path: str, target: str) -> None:
         super().__init__(
@@ -65,19 +65,19 @@ class LinkError(OSError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What may be read of the evidence, and how much of it at once."""
+    """Which files of the evidence may be read, and how much of them at once."""
 
     roots: tuple[str, ...] = ()
-    """Absolute paths that the user gave; links stay inside them. Empty: no path is outside."""
+    """Absolute paths that the user gave; links must stay inside them. Empty: no restriction."""
     follow_links: bool = False
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
-    """How large the records of one batch, and one row of a table, may be."""
+    """The limit for the decompressed records of one batch, and for one row of a table."""
 
     def allows(self, path: str) -> bool:
-        """Whether no link on the way leads out of what was given.
+        """Return whether no link on the path leads out of the roots.
 
-        A path that was given may be a link itself. One that is not below any of them (a checkpoint
-        of the log dir around a partition, a scratch file of ours) must only not be a link.
+        A root may itself be a link. A path below none of the roots (a checkpoint in the log dir of
+        a partition, one of our scratch files) only must not be a link.
         """
         if self.follow_links or not self.roots:
             return True
@@ -86,12 +86,12 @@ class Access:
             return True
         if os.path.islink(absolute):  # noqa: PTH114
             return _stays_inside(absolute, self.roots)
-        return _is_way_inside(os.path.dirname(absolute), self.roots)  # noqa: PTH120
+        return _is_directory_inside(os.path.dirname(absolute), self.roots)  # noqa: PTH120
 
 
 @lru_cache(maxsize=1024)
-def _is_way_inside(directory: str, roots: tuple[str, ...]) -> bool:
-    """Whether no link above a file leads out. Asked once for a directory: files are many."""
+def _is_directory_inside(directory: str, roots: tuple[str, ...]) -> bool:
+    """Return whether no link above a file leads out. Cached, since a directory has many files."""
     return not _is_inside(directory, roots) or _stays_inside(directory, roots)
 
 
@@ -111,14 +111,15 @@ def _roots_above(directory: str, roots: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=1024)
 def _real_root(root: str) -> str:
-    """Resolve a root once: a link that takes its place later leads elsewhere."""
+    """Resolve a root once: a link that replaces it later may lead elsewhere."""
     return os.path.realpath(root)
 
 
 def place_outside(fd: int, path: str) -> str | None:
-    """Return where an open file lies, if its path is inside the roots and the file is not.
+    """Return the location of an open file, if its path is inside the roots but the file is not.
 
-    `Access.allows` looks before a file is opened. A directory may become a link after that.
+    `Access.allows` checks a path before the file is opened; a directory may become a link after
+    that.
     """
     roots = _access.roots
     absolute = os.path.abspath(path)  # noqa: PTH100  # resolves no link
@@ -133,7 +134,7 @@ def place_outside(fd: int, path: str) -> str | None:
 
 
 def _places_of(fd: int, path: str) -> Iterator[str]:
-    """Yield where an open file lies: by the system, and by its path if that is the same file."""
+    """Yield the location of an open file: from /proc, and its path if that is the same file."""
     with contextlib.suppress(OSError):
         yield os.readlink(f"/proc/self/fd/{fd}")  # noqa: PTH115  # Linux
     real = os.path.realpath(path)
@@ -147,15 +148,15 @@ _watches: list[Watch] = []
 
 
 def access() -> Access:
-    """What this process may read."""
+    """Return what this process may read."""
     return _access
 
 
 @contextlib.contextmanager
-def using(wanted: Access) -> Iterator[None]:
-    """Read by these rules until the end of the block."""
-    global _access  # noqa: PLW0603  # one value for a process, whatever its threads do
-    before, _access = _access, wanted
+def using(rules: Access) -> Iterator[None]:
+    """Apply these rules until the end of the block."""
+    global _access  # noqa: PLW0603  # one value per process, shared by its threads
+    before, _access = _access, rules
     _real_root.cache_clear()
     try:
         yield
@@ -163,8 +164,8 @@ def using(wanted: Access) -> Iterator[None]:
         _access = before
 
 
-def given(paths: Iterable[str]) -> tuple[str, ...]:
-    """The roots for `Access`: paths as a user named them."""
+def absolute_roots(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the roots for `Access` from paths as the user wrote them."""
     return tuple(sorted({os.path.abspath(path) for path in paths}))  # noqa: PTH100  # no link
 
 
@@ -172,14 +173,14 @@ def given(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 class Identity(NamedTuple):
-    """What a file is, beside its name."""
+    """What identifies a file, apart from its name."""
 
     device: int
     inode: int
     size: int
     modified_ns: int
     changed_ns: int
-    """The inode's time of change. Unlike the one before, nobody can set it."""
+    """The inode's time of change. Unlike the time of modification, a user cannot set it."""
 
     @classmethod
     def of(cls, status: os.stat_result) -> Identity:
@@ -193,12 +194,12 @@ class Identity(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """Some bytes of a file as they were."""
+    """A checksum of some bytes of a file, taken when it was opened."""
 
     position: int
     size: int
     checksum: int
-    """Python's own hash of bytes: fast, and keyed, so that nobody can aim at it."""
+    """Python's hash of bytes: fast, and keyed per process, so that it cannot be forged."""
 
     @classmethod
     def of(cls, fd: int, position: int, size: int) -> _Sample:
@@ -206,7 +207,7 @@ class _Sample(NamedTuple):
         return cls(position, len(data), hash(data))
 
 
-class _Seen(NamedTuple):
+class _OpenedFile(NamedTuple):
     """A file as it was when it was opened."""
 
     path: str
@@ -214,25 +215,27 @@ class _Seen(NamedTuple):
     samples: tuple[_Sample, ...] = ()
 
     @classmethod
-    def of(cls, path: str, fd: int, identity: Identity) -> _Seen:
-        """Take samples of the beginning and the end of a file that a broker may append to."""
+    def of(cls, path: str, fd: int, identity: Identity) -> _OpenedFile:
+        """Sample the beginning and the end of a file that a broker may append to."""
         samples: tuple[_Sample, ...] = ()
         if _APPENDED.fullmatch(os.path.basename(path)):  # noqa: PTH119
             starts = dict.fromkeys((0, max(0, identity.size - _SAMPLE_SIZE)))
-            with contextlib.suppress(OSError):  # whoever reads there says so
+            with contextlib.suppress(OSError):  # the error is raised when these bytes are read
                 samples = tuple(
                     _Sample.of(fd, start, min(_SAMPLE_SIZE, identity.size)) for start in starts
                 )
         return cls(path, identity, samples)
 
-    def is_still_there(self) -> bool:
-        """Whether the samples are what they were."""
+    def has_same_samples(self) -> bool:
+        """Return whether the sampled bytes are unchanged."""
         try:
             fd = _open_to_read(self.path)
         except OSError:
             return False
         try:
-            return all(_Sample.of(fd, each.position, each.size) == each for each in self.samples)
+            return all(
+                _Sample.of(fd, sample.position, sample.size) == sample for sample in self.samples
+            )
         except OSError:
             return False
         finally:
@@ -243,11 +246,11 @@ _SAMPLE_SIZE = 64 * 1024
 _APPENDED = re.compile(
     r"(?P<base>\d{20})\.(log|index|timeindex|txnindex)(?P<cleaned>\.cleaned)?|.+\.checkpoint\.part"
 )
-"""Names of files that brokers append to: segments, what a cleaner writes, a new snapshot."""
+"""Names of files that brokers append to: segments, the cleaner's output, a new snapshot."""
 
 
 def is_appended_to(path: str) -> bool:
-    """Whether a broker may make this file longer: its last segment, or what it writes new."""
+    """Return whether a broker may append to this file: the last segment, or an unfinished file."""
     directory, name = os.path.split(path)
     found = _APPENDED.fullmatch(name)
     if found is None or not found["base"] or found["cleaned"]:
@@ -265,9 +268,9 @@ def is_appended_to(path: str) -> bool:
         return False
 
 
-def _difference(seen: _Seen) -> str | None:
-    """How a file differs from what it was; None if it does not."""
-    path, before, _ = seen
+def _difference(opened: _OpenedFile) -> str | None:
+    """Return how a file changed since it was opened; None if it did not."""
+    path, before, _ = opened
     try:
         now = Identity.of(os.stat(path))  # noqa: PTH116
     except FileNotFoundError:
@@ -283,49 +286,48 @@ def _difference(seen: _Seen) -> str | None:
     if now.size > before.size:
         if not is_appended_to(path):
             return f"it grew from {before.size} to {now.size} bytes"
-        return _GREW if seen.is_still_there() else "it was written to"
+        return _GREW if opened.has_same_samples() else "it was written to"
     return "it was written to" if now.modified_ns != before.modified_ns else TOUCHED
 
 
 _GREW = "it grew"
 TOUCHED = "it was written to and dated back, or its mode, owner or links changed"
-"""How a file differs of which only the inode's time of change does: nothing says which it was."""
+"""The difference if only the inode's time of change differs: the cause cannot be determined."""
 
 
 class Watch:
-    """The files that were opened since it began, as they were then."""
+    """The files opened since the watch began, as they were when they were opened."""
 
     def __init__(self) -> None:
-        self._before: dict[str, _Seen] = {}
+        self._opened: dict[str, _OpenedFile] = {}
         self._forgotten: set[str] = set()
         self.grown: set[str] = set()
-        """Paths of files that were longer at the end; complete after `changes`."""
+        """Paths of files that grew; complete after `changes`."""
         self.raised: list[ChangedError] = []
-        """Changes that a reader met, whether its caller passed the error on or not."""
+        """Changes that a reader found, whether or not its caller passed the error on."""
 
-    def wants(self, path: str) -> bool:
-        """Whether the file is new to it."""
+    def is_new(self, path: str) -> bool:
         key = _key(path)
-        return key not in self._before and key not in self._forgotten
+        return key not in self._opened and key not in self._forgotten
 
-    def add(self, seen: _Seen) -> None:
-        self._before[_key(seen.path)] = seen
+    def add(self, opened: _OpenedFile) -> None:
+        self._opened[_key(opened.path)] = opened
 
     def forget(self, path: str) -> None:
-        """For good: we change it ourselves, also while others read it, or an error says it all."""
+        """Stop watching a file: we change it ourselves, or an error has already reported it."""
         self._forgotten.add(key := _key(path))
-        self._before.pop(key, None)
+        self._opened.pop(key, None)
 
     def changes(self) -> list[ChangedError]:
-        """One error for each file that is not what it was."""
+        """Return one error for each file that changed."""
         found = []
-        for seen in list(self._before.values()):
-            how = _difference(seen)
+        for opened in list(self._opened.values()):
+            how = _difference(opened)
             if how == _GREW:
-                self.grown.add(seen.path)
+                self.grown.add(opened.path)
             elif how is not None:
-                found.append(ChangedError(seen.path, how))
-                forget(seen.path)
+                found.append(ChangedError(opened.path, how))
+                forget(opened.path)
         return found
 
     def ensure_unchanged(self) -> None:
@@ -334,38 +336,38 @@ class Watch:
 
 
 def _key(path: str) -> str:
-    """One for all the ways to write a path."""
+    """Return one key for all the ways to write a path."""
     return os.path.abspath(path)  # noqa: PTH100  # resolves no link
 
 
 def forget(path: str) -> None:
-    """Watch a file no more: this process is about to change it."""
+    """Stop watching a file, because this process is about to change it."""
     for watch in _watches:
         watch.forget(path)
 
 
-def _noted(error: ChangedError) -> ChangedError:
-    """Remember an error: what is caught on the way must still not be passed over."""
+def _recorded(error: ChangedError) -> ChangedError:
+    """Record an error in every watch, so that it is reported even if a caller catches it."""
     for watch in _watches:
         watch.raised.append(error)
     return error
 
 
 def ensure_unchanged() -> None:
-    """Raise ChangedError if a file that this process read is not what it was."""
+    """Raise ChangedError if a file that this process read has changed."""
     for watch in _watches:
         watch.ensure_unchanged()
 
 
 def note_grown(paths: Iterable[str]) -> None:
-    """Another process that worked for this one saw these files grow."""
+    """Record files that a worker process saw grow."""
     for watch in _watches:
         watch.grown.update(paths)
 
 
 @contextlib.contextmanager
 def watching() -> Iterator[Watch]:
-    """Remember every file that is opened in the block."""
+    """Watch every file that is opened in the block."""
     watch = Watch()
     _watches.append(watch)
     try:
@@ -378,14 +380,14 @@ def watching() -> Iterator[Watch]:
 
 
 class EvidenceFile(io.RawIOBase):
-    """A regular file, open for reading. Use it with `with`: leaving the block compares it."""
+    """A regular file, open for reading. Leaving its `with` block checks that it is unchanged."""
 
-    def __init__(self, fd: int, seen: _Seen) -> None:
-        self.path = seen.path
-        self.name = seen.path
-        self.size = seen.identity.size
+    def __init__(self, fd: int, opened: _OpenedFile) -> None:
+        self.path = opened.path
+        self.name = opened.path
+        self.size = opened.identity.size
         self._fd = fd
-        self._seen = seen
+        self._opened = opened
         self._position = 0
 
     def readable(self) -> bool:
@@ -399,7 +401,7 @@ class EvidenceFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         if whence == io.SEEK_END:
-            offset += self.size  # as it was: what somebody appends meanwhile is not looked at
+            offset += self.size  # when it was opened: bytes appended since then are not read
         elif whence == io.SEEK_CUR:
             offset += self._position
         if offset < 0:
@@ -411,7 +413,7 @@ class EvidenceFile(io.RawIOBase):
         return self._position
 
     def read(self, size: int = -1, /) -> bytes:
-        """As of any raw file, without a second buffer: a batch may be as large as a segment."""
+        """Read as any raw file does, without a second buffer: a batch may fill a segment."""
         if size < 0:
             return self.readall()
         data = self._pread(size, self._position)
@@ -419,7 +421,7 @@ class EvidenceFile(io.RawIOBase):
         while len(data) < size and self._position < self.size:  # as in `read_into_at`
             more = self._pread(size - len(data), self._position)
             if not more:
-                self._blame_end()
+                self._raise_shrank()
             self._position += len(more)
             data += more
         return data
@@ -437,13 +439,13 @@ class EvidenceFile(io.RawIOBase):
         return got
 
     def read_into_at(self, position: int, buffer: Any) -> int:
-        """Fill `buffer`; fewer bytes only at the end. What was there must still be there."""
+        """Fill `buffer`, with fewer bytes only at the end. Raises ChangedError if it shrank."""
         got = self._read(position, buffer)
         size = memoryview(buffer).nbytes
-        while got < size and position + got < self.size:  # the system may give less than there is
+        while got < size and position + got < self.size:  # the system may return less than asked
             more = self._read(position + got, memoryview(buffer).cast("B")[got:])
             if not more:
-                self._blame_end()
+                self._raise_shrank()
             got += more
         return got
 
@@ -455,31 +457,31 @@ class EvidenceFile(io.RawIOBase):
             raise
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes, without a second copy of them."""
+        """Return up to `size` bytes, without copying them twice."""
         data = self._pread(size, position)
         if not data and size and position < self.size:
-            self._blame_end()
+            self._raise_shrank()
         return data
 
-    def _blame_end(self) -> NoReturn:
+    def _raise_shrank(self) -> NoReturn:
         forget(self.path)
         try:
             now = os.fstat(self._fd).st_size
         except OSError as error:
             error.filename = self.path
             raise
-        raise _noted(ChangedError(self.path, f"it shrank from {self.size} to {now} bytes"))
+        raise _recorded(ChangedError(self.path, f"it shrank from {self.size} to {now} bytes"))
 
     def ensure_unchanged(self) -> None:
-        """Raise ChangedError if the file is not what it was when it was opened."""
-        how = _difference(self._seen)
+        """Raise ChangedError if the file changed since it was opened."""
+        how = _difference(self._opened)
         if how not in (None, _GREW):
             forget(self.path)
-            raise _noted(ChangedError(self.path, str(how)))
+            raise _recorded(ChangedError(self.path, str(how)))
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if kind is None or issubclass(kind, FormatError):  # nothing else may be replaced
+            if kind is None or issubclass(kind, FormatError):  # do not hide any other exception
                 self.ensure_unchanged()
         finally:
             self.close()
@@ -493,15 +495,16 @@ class EvidenceFile(io.RawIOBase):
 def open_evidence(path: str | os.PathLike[str], *, limit: int = JAVA_MAX) -> EvidenceFile:
     """Open a file of the evidence.
 
-    Raises UnfitFileError for what is no regular file or is larger than `limit`, LinkError for a
-    link that leads out of the evidence, and any other OSError of the disk.
+    Raises UnfitFileError if it is not a regular file or is larger than `limit`, LinkError for a
+    link that leads out of the evidence, and any other OSError that the system reports.
     """
     text = os.fspath(path)
     if not _access.allows(text):
         raise LinkError(text, os.path.realpath(text))
-    # Looked at before it is opened: opening alone rewinds a tape or arms a watchdog, and a socket
-    # cannot be opened at all. What takes its place meanwhile is seen by the second look, and must
-    # not keep us waiting (a named pipe) or become our terminal.
+    # Check before opening: merely opening a device may rewind a tape or arm a watchdog, and a
+    # socket cannot be opened at all. The second check catches a file that was replaced meanwhile;
+    # the flags of `_open_to_read` keep a named pipe from blocking us, and a terminal from becoming
+    # ours.
     ensure_regular(text, os.stat(text), limit=limit)  # noqa: PTH116
     fd = _open_to_read(text)
     try:
@@ -514,12 +517,12 @@ def open_evidence(path: str | os.PathLike[str], *, limit: int = JAVA_MAX) -> Evi
             error.filename = text  # a descriptor has no name
         raise
     identity = Identity.of(status)
-    watches = [watch for watch in _watches if watch.wants(text)]
-    # Samples are taken once: an overlay opens a file for each read.
-    seen = _Seen.of(text, fd, identity) if watches else _Seen(text, identity)
+    watches = [watch for watch in _watches if watch.is_new(text)]
+    # Samples are taken once per watch, because an overlay opens a file for each read.
+    opened = _OpenedFile.of(text, fd, identity) if watches else _OpenedFile(text, identity)
     for watch in watches:
-        watch.add(seen)
-    return EvidenceFile(fd, seen)
+        watch.add(opened)
+    return EvidenceFile(fd, opened)
 
 
 def _ensure_inside(fd: int, path: str) -> None:
@@ -546,5 +549,5 @@ def ensure_size(path: str, size: int, *, limit: int) -> None:
 
 
 def kind_of(status: os.stat_result) -> str:
-    """What stands there, in words."""
+    """Return the kind of a file in words, such as "a named pipe"."""
     return next((name for test, name in _KINDS if test(status.st_mode)), "something else")

@@ -3,11 +3,11 @@
     bit     7   6               5        4              3              2 1 0
     field   -   delete horizon  control  transactional  LogAppendTime  codec
 
-Magic 0 has only the codec. Magic 1 adds the timestamp type. Magic 2 has them all, in a field of two
-bytes whose upper byte is not used.
+Magic 0 has only the codec. Magic 1 adds the timestamp type. Magic 2 has all of them, in a field of
+two bytes whose upper byte is not used.
 
-The bits are plain numbers: they are tested for every batch, by compiled code too, and an operation
-on an IntFlag takes ten times as long as one on an int.
+The bits are plain ints because they are tested for every batch, also by compiled code, and an
+operation on an IntFlag takes ten times as long.
 """
 
 CODEC_MASK = 0x07
@@ -17,7 +17,7 @@ CONTROL = 0x20
 DELETE_HORIZON = 0x40
 
 TIMESTAMP_TYPE_SHIFT = LOG_APPEND_TIME.bit_length() - 1
-"""The timestamp type is this bit, as a number: 0 is CreateTime, 1 is LogAppendTime."""
+"""The position of the timestamp type bit: 0 is CreateTime, 1 is LogAppendTime."""
 
 _KNOWN_IN_MAGIC_1 = CODEC_MASK | LOG_APPEND_TIME
 _KNOWN_IN_MAGIC_2 = _KNOWN_IN_MAGIC_1 | TRANSACTIONAL | CONTROL | DELETE_HORIZON

@@ -8,9 +8,9 @@
                                        27  baseTimestamp i64          61  records, compressed
                                        35  maxTimestamp i64               as one if the codec says
 
-The checksum covers everything from `attributes` on, so a broker can stamp offset and leader epoch
-without touching it: a good checksum says nothing about the first 17 bytes. `lastOffsetDelta` and
-the sequences survive compaction, `recordCount` does not: never derive one from the other.
+The checksum covers everything from `attributes` on, so a broker can set the offset and the leader
+epoch without changing it: a good checksum says nothing about the first 17 bytes. Compaction keeps
+`lastOffsetDelta` and the sequences but changes `recordCount`: never derive one from the other.
 
 Mirrors org.apache.kafka.common.record.DefaultRecordBatch and MemoryRecordsBuilder.
 """
@@ -40,7 +40,6 @@ from kafka_format.compression import Codec, codec_of, compress, decompress
 from kafka_format.errors import (
     MEMORY,
     CorruptError,
-    CrcMismatchError,
     FormatError,
     Location,
     TruncatedError,
@@ -57,9 +56,10 @@ from kafka_format.record import (
     encode_records,
     increment_sequence,
     iter_record_slices,
-    place,
+    with_offsets,
     wrap_int64,
 )
+from kafka_format.stored_batch import StoredBatch
 
 MAGIC = 2
 NO_PRODUCER_ID = -1
@@ -90,7 +90,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def unpack(cls, buffer: Buffer, position: int = 0) -> Self:
-        """The header at `position`, where the caller knows 61 bytes to be."""
+        """Return the header at `position`. The caller ensures that 61 bytes are there."""
         return tuple.__new__(cls, _HEADER.unpack_from(buffer, position))  # _make, but twice as fast
 
     def pack(self) -> bytes:
@@ -102,7 +102,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec_id(self) -> int:
-        """The three bits as stored; 5 to 7 name no codec."""
+        """The three bits as stored; 5 to 7 are not defined."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -117,7 +117,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def log_append_time(self) -> int | None:
-        """The timestamp of every record, if the broker gave it."""
+        """The timestamp of every record under LogAppendTime, else None."""
         return self.max_timestamp if self.attributes & LOG_APPEND_TIME else None
 
     @property
@@ -134,12 +134,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in here may go; kept in place of the base timestamp."""
+        """When tombstones and markers may be removed; stored in place of the base timestamp."""
         return self.base_timestamp if self.has_delete_horizon else None
 
     @property
     def last_offset(self) -> int:
-        """Compaction removes records but keeps the delta."""
+        """The last offset, also where compaction removed the last record."""
         return wrap_int64(self.base_offset + self.last_offset_delta)
 
     @property
@@ -153,16 +153,11 @@ class BatchHeader(NamedTuple):
         return increment_sequence(self.base_sequence, self.last_offset_delta)
 
 
-class RecordBatch:
-    """A batch as read: its header, where it was, and its bytes, which are looked at when asked."""
+class RecordBatch(StoredBatch[BatchHeader]):
+    """A batch as read: its header, its location, and its bytes, which are decoded on demand."""
 
-    __slots__ = ("header", "path", "position", "raw")
-
-    def __init__(self, header: BatchHeader, path: str, position: int, raw: memoryview) -> None:
-        self.header = header
-        self.path = path
-        self.position = position
-        self.raw = raw
+    __slots__ = ()
+    CRC_POSITION = CRC_AT
 
     def __repr__(self) -> str:
         header = self.header
@@ -170,14 +165,6 @@ class RecordBatch:
             f"RecordBatch({self.location}, offsets {header.base_offset} to {header.last_offset}, "
             f"{header.record_count} records, {header.size_in_bytes} bytes)"
         )
-
-    @property
-    def location(self) -> Location:
-        return Location(self.path, self.position)
-
-    @property
-    def magic(self) -> int:
-        return self.header.magic
 
     @property
     def payload(self) -> memoryview:
@@ -188,21 +175,8 @@ class RecordBatch:
     def computed_crc(self) -> int:
         return crc32c(self.raw[ATTRIBUTES_AT:])
 
-    @property
-    def is_valid(self) -> bool:
-        return self.header.crc == self.computed_crc
-
-    def ensure_valid(self) -> None:
-        computed = self.computed_crc
-        if computed != self.header.crc:
-            raise CrcMismatchError(
-                self._location_of(CRC_AT),
-                f"stored crc {self.header.crc:#010x}",
-                f"computed crc {computed:#010x}",
-            )
-
     def decompressed_payload(self, *, limit: int | None = None) -> bytes:
-        """The records as plain bytes, at most `limit` of them (see compression.default_limit)."""
+        """Return the decompressed records, at most `limit` bytes (compression.default_limit)."""
         if not self.header.attributes & CODEC_MASK:
             return bytes(self.raw[HEADER_SIZE:])
         codec = codec_of(
@@ -214,10 +188,10 @@ class RecordBatch:
             raise error.moved(self.path, self.position + HEADER_SIZE) from None
 
     def records(self, *, limit: int | None = None) -> list[Record]:
-        """The records, decoded; the checksum is `ensure_valid`'s business.
+        """Decode the records. `ensure_valid` checks the checksum, this does not.
 
-        A batch that says it has none is not looked into, whatever follows its header: so does
-        Kafka, which keeps the bare headers of batches that compaction emptied.
+        The payload of a batch with a record count of 0 is not decoded, whatever it holds. Kafka
+        does the same: it keeps the bare headers of batches that compaction emptied.
         """
         payload = self._plain_records(limit)
         try:
@@ -226,19 +200,19 @@ class RecordBatch:
             raise self._located(error) from None
 
     def iter_records(self, *, limit: int | None = None) -> Iterator[Record]:
-        """As `records`, with no more than some thousand of them in memory beside their bytes.
+        """Iterate over `records` with at most SLICE_RECORDS of them decoded at a time.
 
-        A batch is given whole or not at all: what is wrong with it is raised by this call. So one
-        of more records than that is gone through twice.
+        An error in any record is raised by this call, before the first record is returned. So a
+        batch of more records than that is decoded twice.
         """
         return self._iter_checked(limit, self.header.log_append_time)
 
     def iter_stored_records(self, *, limit: int | None = None) -> Iterator[Record]:
-        """As `iter_records`, with the timestamps that are stored, also under LogAppendTime."""
+        """Iterate over the records with their stored timestamps, also under LogAppendTime."""
         return self._iter_checked(limit, None)
 
     def encode(self, *, limit: int | None = None) -> bytes:
-        """The batch written anew from its fields and records, as Kafka would write them."""
+        """Encode the batch again from its fields and records, as Kafka would write them."""
         header = self.header
         payload = encode_records(
             self.iter_stored_records(limit=limit),
@@ -250,7 +224,7 @@ class RecordBatch:
         return assemble(header, payload)
 
     def _plain_records(self, limit: int | None) -> bytes:
-        """The bytes that are to hold `record_count` records; none are if it is zero."""
+        """Return the decompressed records; nothing if `record_count` is 0."""
         count = self.header.record_count
         if count == 0:
             return b""
@@ -280,11 +254,11 @@ class RecordBatch:
         except FormatError as error:
             raise self._located(error) from None
         if self.header.record_count <= SLICE_RECORDS:
-            return chain.from_iterable(last)  # which is the only one
+            return chain.from_iterable(last)  # the only slice
         return chain.from_iterable(self._slices(payload, log_append_time))
 
     def _located(self, error: FormatError) -> FormatError:
-        """An error in the payload, as one in the file."""
+        """Return an error in the payload with its position in the file."""
         return located_in_payload(
             error, self._location_of(HEADER_SIZE), is_compressed=self.header.codec_id != 0
         )
@@ -296,7 +270,10 @@ class RecordBatch:
 def located_in_payload(
     error: FormatError, payload: Location, *, is_compressed: bool
 ) -> FormatError:
-    """Decompressed bytes are nowhere in the file: their errors point at the compressed ones."""
+    """Return an error in the records with its position in the file.
+
+    Decompressed bytes have no position there: their errors point at the compressed payload.
+    """
     if not is_compressed:
         return error.moved(payload.path, payload.position)
     found = f"in the decompressed records, at {error.location.position}: {error.found}"
@@ -304,7 +281,7 @@ def located_in_payload(
 
 
 def decode_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> RecordBatch:
-    """The batch that begins at `position`; its length is checked, its checksum not yet."""
+    """Return the batch that begins at `position`. Its length is checked, its checksum is not."""
     left = len(buffer) - position
     if left < HEADER_SIZE:
         raise TruncatedError(
@@ -329,7 +306,7 @@ def decode_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> Re
 
 
 def decode_payload(header: BatchHeader, payload: bytes) -> list[Record]:
-    """The records of a batch from their plain bytes; positions in errors count from these."""
+    """Decode the decompressed records of a batch; positions in errors count from their start."""
     return decode_records(
         payload,
         header.record_count,
@@ -341,7 +318,7 @@ def decode_payload(header: BatchHeader, payload: bytes) -> list[Record]:
 
 
 def assemble(header: BatchHeader, payload: Buffer) -> bytes:
-    """A whole batch of these fields and (compressed) records, with its length and checksum."""
+    """Join a header and (compressed) records to a batch; length and checksum are computed."""
     length = HEADER_SIZE - LENGTH_END + len(payload)
     out = bytearray(header._replace(batch_length=length, crc=0).pack())
     out += payload
@@ -349,7 +326,7 @@ def assemble(header: BatchHeader, payload: Buffer) -> bytes:
     return bytes(out)
 
 
-def encode_batch(
+def encode_batch(  # noqa: PLR0913 - a keyword for each field that MemoryRecordsBuilder takes
     records: Iterable[SimpleRecord],
     *,
     base_offset: int = 0,
@@ -366,12 +343,12 @@ def encode_batch(
     delete_horizon_ms: int | None = None,
     last_offset: int | None = None,
 ) -> bytes:
-    """The bytes MemoryRecordsBuilder makes of the same input; none at all for no records.
+    """Encode a batch as MemoryRecordsBuilder does; no bytes if there are no records.
 
-    `last_offset` is kept where compaction dropped the records at the end. Raises ValueError where
-    the builder refuses.
+    `last_offset` is for a batch whose last records were removed by compaction. Raises ValueError
+    where the builder throws.
     """
-    placed = place(records, base_offset)
+    placed = with_offsets(records, base_offset)
     if not placed:
         return b""
     _check_producer(
@@ -407,10 +384,10 @@ def encode_batch(
 
 
 def encode_empty_batch(header: BatchHeader) -> bytes:
-    """What compaction leaves of a batch without records: 61 bytes that keep the producer's state.
+    """Encode what compaction leaves of a batch without records: 61 bytes with the producer's state.
 
     Offsets, producer, leader epoch, timestamp type, maximum timestamp and the transactional and
-    control bits stay; codec and delete horizon go, and the base timestamp becomes -1.
+    control bits are kept; codec and delete horizon are cleared, the base timestamp becomes -1.
     """
     kept = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL
     return assemble(
@@ -429,7 +406,7 @@ def attributes_of(
     is_control: bool = False,
     has_delete_horizon: bool = False,
 ) -> int:
-    """The whole field; Kafka always writes it from these, so unknown bits get lost on a rebuild."""
+    """Return the attributes field. Kafka builds it from these: a rewrite loses other bits."""
     if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
         raise ValueError("a batch of magic 2 has CreateTime or LogAppendTime")
     attributes = int(codec)

@@ -1,6 +1,6 @@
-"""The layout of batch headers: every field of magic 2, 1 and 0, declared once.
+"""The layout of batch headers: every field of magic 2, 1 and 0.
 
-Readers and writers derive what they need from the tables here: a `struct` of some fields, a numpy
+Readers and writers derive what they need from these tables: a `struct` of some fields, a numpy
 dtype, or the position of one field as a plain number, which compiled kernels can use.
 
     position  magic 2                  magic 1        magic 0
@@ -20,9 +20,9 @@ dtype, or the position of one field as a plain number, which compiled kernels ca
           53  base_sequence
           57  record_count
 
-All three begin with an offset and a length of what follows it, and have their magic at 16.
-kafka_format.batch and kafka_format.legacy say what the fields mean; kafka_format.attributes has the
-bits of `attributes`.
+All three begin with an offset and the length of what follows, and have the magic at position 16.
+kafka_format.batch and kafka_format.legacy describe the fields; kafka_format.attributes describes
+the bits of `attributes`.
 """
 
 from struct import Struct, calcsize
@@ -46,7 +46,7 @@ class HeaderField(NamedTuple):
 
     @property
     def struct(self) -> Struct:
-        """The field alone, to be packed at its position."""
+        """The struct of this field only, to be packed at its position."""
         return Struct(">" + self.code)
 
 
@@ -72,11 +72,11 @@ class HeaderLayout(NamedTuple):
 
     @property
     def struct(self) -> Struct:
-        """The whole header."""
+        """The struct of the whole header."""
         return Struct(">" + "".join(field.code for field in self.fields))
 
     def reader(self, *names: str) -> Struct:
-        """Unpack these fields of a header, in their order; the bytes between are stepped over."""
+        """Return a struct that unpacks these fields, in header order, and skips all others."""
         text, end = ">", 0
         for field in map(self.field, names):
             skipped = field.position - end
@@ -85,7 +85,7 @@ class HeaderLayout(NamedTuple):
         return Struct(text)
 
     def dtype_fields(self) -> list[tuple[str, str]]:
-        """What numpy makes a dtype of, without importing it here."""
+        """Return the argument for numpy.dtype, without importing numpy here."""
         return [(field.name, ">" + field.code) for field in self.fields]
 
 
@@ -148,7 +148,7 @@ MESSAGE_ATTRIBUTES_AT = MESSAGE_1.field("attributes").position
 MESSAGE_TIMESTAMP_AT = MESSAGE_1.field("timestamp").position
 MESSAGE_TIMESTAMP_END = MESSAGE_1.field("timestamp").end
 KEY_LENGTH_AT = MESSAGE_0.field("key_length").position, MESSAGE_1.field("key_length").position
-"""Where the length of a message's key stands, by magic."""
+"""Position of the length of a message's key, by magic."""
 
 _VALUE_LENGTH_SIZE = 4
 SMALLEST_LENGTHS = (
@@ -159,4 +159,4 @@ SMALLEST_LENGTHS = (
 """The smallest value of the length field, by magic: a null key and a null value, or no records."""
 
 PREFIX = BATCH.reader("base_offset", "batch_length", "partition_leader_epoch", "magic")
-"""What is read before the format is known; the third of a legacy message is its checksum."""
+"""The fields read before the magic is known; the third of a legacy message is its checksum."""

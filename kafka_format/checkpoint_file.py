@@ -7,11 +7,11 @@
     row   = topic SP partition SP offset LF
 
 The version is 0. A broker creates the file empty and fills it some time later, so an empty file,
-or one that ends behind the version, means "no rows". Rows come in the order of a hash map.
+or one that ends after the version, means "no rows". Rows are in the order of a hash map.
 
-Mirrors org.apache.kafka.server.common.CheckpointFile and OffsetCheckpointFile: what these read, is
-read, also CR LF, a missing last LF, tabs and a `+` (see java_text); what makes them throw, raises.
-`encode_x(decode_x(data)) == data` tells whether the bytes are as Kafka writes them.
+Mirrors org.apache.kafka.server.common.CheckpointFile and OffsetCheckpointFile: accepts what they
+accept, including CR LF, a missing last LF, tabs and a `+` (see java_text), and raises where they
+throw. `encode_x(decode_x(data)) == data` holds if the bytes are as Kafka writes them.
 """
 
 import os
@@ -23,15 +23,15 @@ from typing import NamedTuple, TypeVar
 from kafka_format import java_text
 from kafka_format.errors import MEMORY, CorruptError, Location, TruncatedError, UnsupportedError
 from kafka_format.file_bytes import read_file_bytes
-from kafka_format.java_text import Line, shown
+from kafka_format.java_text import Line, excerpt
 from kafka_format.primitives import Buffer
 
 VERSION = 0
 MAX_SIZE = 64 * 1024 * 1024
-"""Rows of 230 000 partitions with the longest topic names; a broker holds some thousands."""
+"""Room for 230 000 partitions with the longest topic names; a broker has some thousands."""
 MAX_ROWS = 1_000_000
-"""Ten times the partitions that a whole cluster is known to run with; for leader epochs, an
-election every minute for two years. More rows are refused before any is decoded."""
+"""Ten times the partitions of the largest known clusters; for leader epochs, an election every
+minute for two years. A file with more rows is rejected before any row is decoded."""
 
 _WHITESPACE = re.compile(r"\s+", re.ASCII)
 _Row = TypeVar("_Row")
@@ -41,7 +41,7 @@ class CheckpointHead(Enum):
     """How much of its two head lines a checkpoint has."""
 
     EMPTY_FILE = "empty file"
-    VERSION_ALONE = "version alone"
+    VERSION_ONLY = "version only"
     COMPLETE = "version and count"
 
 
@@ -58,7 +58,7 @@ class OffsetCheckpoint(NamedTuple):
     head: CheckpointHead = CheckpointHead.COMPLETE
 
     def offsets(self) -> dict[tuple[str, int], int]:
-        """By topic and partition; of a partition named twice Kafka takes the last row."""
+        """Return offsets by topic and partition. Like Kafka, use the last row of a partition."""
         return {(entry.topic, entry.partition): entry.offset for entry in self.entries}
 
 
@@ -93,10 +93,10 @@ def decode_checkpoint(
     *,
     path: str = MEMORY,
 ) -> tuple[tuple[_Row, ...], CheckpointHead]:
-    """The shape that all checkpoints share; `decode_row` gets a row's words, None refuses them."""
-    least = max(map(bytes(buffer).count, (b"\n", b"\r")))  # lines, if all end in CR LF
-    if least > MAX_ROWS + 2:
-        raise CorruptError(Location(path, 0), f"{least} lines", f"at most {MAX_ROWS} rows")
+    """Decode any checkpoint. `decode_row` gets the words of a row and returns None to reject it."""
+    min_lines = max(map(bytes(buffer).count, (b"\n", b"\r")))  # lines, if all end in CR LF
+    if min_lines > MAX_ROWS + 2:
+        raise CorruptError(Location(path, 0), f"{min_lines} lines", f"at most {MAX_ROWS} rows")
     lines = java_text.iter_lines(buffer, path=path)
     version_line, count_line = next(lines, None), next(lines, None)
     if version_line is None:
@@ -105,13 +105,13 @@ def decode_checkpoint(
         location = Location(path, version_line.position)
         raise UnsupportedError(location, f"version {version}", f"version {VERSION}")
     if count_line is None:
-        return (), CheckpointHead.VERSION_ALONE
+        return (), CheckpointHead.VERSION_ONLY
     count = _integer(count_line, "a count of rows", path)
     rows = []
     for line in lines:
         row = decode_row(java_text.split(_WHITESPACE, line.text))
         if row is None:
-            raise CorruptError(Location(path, line.position), shown(line.text), row_grammar)
+            raise CorruptError(Location(path, line.position), excerpt(line.text), row_grammar)
         rows.append(row)
         if len(rows) > MAX_ROWS:
             raise CorruptError(
@@ -127,7 +127,7 @@ def decode_checkpoint(
 def _integer(line: Line, what: str, path: str) -> int:
     value = java_text.parse_int(line.text)
     if value is None:
-        raise CorruptError(Location(path, line.position), shown(line.text), what)
+        raise CorruptError(Location(path, line.position), excerpt(line.text), what)
     return value
 
 
@@ -137,6 +137,6 @@ def encode_checkpoint(rows: Iterable[str], head: CheckpointHead) -> bytes:
         lines[:0] = [str(VERSION), str(len(lines))]
     elif lines:
         raise ValueError(f"a checkpoint with {len(lines)} rows has a complete head, not {head}")
-    elif head is CheckpointHead.VERSION_ALONE:
+    elif head is CheckpointHead.VERSION_ONLY:
         lines = [str(VERSION)]
     return "".join(f"{line}\n" for line in lines).encode()

@@ -12,7 +12,7 @@ from kafka_format.primitives import Buffer
 
 
 def crc32c(buffer: Buffer, before: int = 0) -> int:
-    """`before` is that of the bytes in front of these, if there are any."""
+    """Return the CRC-32C. `before` is the checksum of the preceding bytes, if there are any."""
     checksum: int = _crc32c.crc32c(buffer, before)
     return checksum
 

@@ -1,14 +1,14 @@
-"""`.kafka_cleanshutdown`: the broker stopped in order, and this was its epoch.
+"""`.kafka_cleanshutdown`: the broker shut down cleanly, and this was its epoch.
 
     file  = '{"version":0,"brokerEpoch":' epoch '}'     from 3.7 on
           | (nothing)                                   before
 
-For recovery its existence is all: a broker that finds it trusts the logs, and deletes it before it
-loads them. The epoch (-1 if unknown) goes to the controller at registration; a broker that cannot
-read it just does not report one. So no content is an error here: the value tells what it is.
+For recovery only its existence matters: a broker that finds it trusts the logs, and deletes it
+before it loads them. The epoch (-1 if unknown) is sent to the controller at registration; a broker
+that cannot read it reports none. So no content is an error here: `content` says what was found.
 
-Mirrors org.apache.kafka.storage.internals.checkpoint.CleanShutdownFileHandler, but for Jackson's
-leniency: an epoch must be an integer, where Jackson would also read "5", 5.9 or true.
+Mirrors org.apache.kafka.storage.internals.checkpoint.CleanShutdownFileHandler, except that an epoch
+must be an integer, where Jackson would also accept "5", 5.9 or true.
 """
 
 import os
@@ -36,7 +36,7 @@ class CleanShutdownFile(NamedTuple):
     broker_epoch: int | None
     version: int | None
     raw: bytes
-    """The bytes themselves: what is unreadable may still tell something."""
+    """The bytes themselves: unreadable content is kept for the examiner."""
 
     @classmethod
     def of(cls, broker_epoch: int, *, version: int = VERSION) -> "CleanShutdownFile":
@@ -50,7 +50,7 @@ def decode_clean_shutdown_file(buffer: Buffer) -> CleanShutdownFile:
         return CleanShutdownFile(CleanShutdownContent.EMPTY, None, None, raw)
     unreadable = CleanShutdownFile(CleanShutdownContent.UNREADABLE, None, None, raw)
     try:
-        # Java puts a replacement character where bytes are no UTF-8: fatal in no field but these.
+        # Java replaces bytes that are not UTF-8 with U+FFFD: only fatal in the two fields below.
         fields, _ = json_text.decode_object(raw.decode(errors="replace"))
     except FormatError:
         return unreadable

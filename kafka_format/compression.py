@@ -1,16 +1,16 @@
-"""The four codecs as Kafka writes and reads them: one blob of records in, one blob out.
+"""Compress and decompress the records of a batch as Kafka does, with any of its four codecs.
 
     gzip     codecs/gzip_stream.py
     snappy   codecs/snappy_stream.py
     lz4      codecs/lz4_frame.py
     zstd     codecs/zstd_frame.py
 
-Mirrors org.apache.kafka.common.compress. The readers take and refuse what Kafka's streams do when
-read to their end; where they are stricter, docs/formats/compression.md says so.
+Mirrors org.apache.kafka.common.compress. The readers accept and reject what Kafka's streams do when
+read to their end; docs/formats/compression.md lists where they are stricter.
 
-No reader produces more than `limit` bytes: a batch does not say how large its records are, so a
-few bytes could ask for all the memory there is. Positions in errors count from the start of the
-compressed bytes.
+No reader produces more than `limit` bytes: a batch does not store the decompressed size, so a few
+bytes could otherwise fill the memory. Positions in errors count from the start of the compressed
+bytes.
 """
 
 import io
@@ -46,16 +46,16 @@ _LARGEST_CODEC = max(Codec)
 
 
 def default_limit() -> int:
-    """How many bytes a blob may grow to when the caller names no limit.
+    """Return how many bytes to decompress at most when the caller gives no limit.
 
-    256 MiB unless `Access` says otherwise: 256 times the largest batch that a broker takes by
+    256 MiB unless `Access` says otherwise: 256 times the largest batch that a broker accepts by
     default (message.max.bytes).
     """
     return access().max_decompressed_bytes
 
 
 def codec_of(attributes: int, *, path: str = MEMORY, position: int = 0) -> Codec:
-    """The codec named by the low three bits of a batch's or message's attributes."""
+    """Return the codec from the low three bits of a batch's or message's attributes."""
     number = attributes & CODEC_MASK
     if number > _LARGEST_CODEC:
         raise UnsupportedError(
@@ -65,10 +65,10 @@ def codec_of(attributes: int, *, path: str = MEMORY, position: int = 0) -> Codec
 
 
 def compress(codec: Codec, data: Buffer, *, magic: int = 2, level: int | None = None) -> bytes:
-    """The bytes Kafka's stream of this codec would write for `data` in a batch of this magic.
+    """Return the bytes that Kafka would write for `data` in a batch of this magic.
 
-    Byte for byte, snappy's choice of matches aside. `level` is the codec's own; None is Kafka's
-    default, and the only level of snappy.
+    They are equal byte for byte, except for the matches that snappy chooses. `level` is a level of
+    the codec; None is Kafka's default, and the only level of snappy.
     """
     match codec:
         case Codec.NONE:
@@ -84,7 +84,7 @@ def compress(codec: Codec, data: Buffer, *, magic: int = 2, level: int | None = 
 
 
 def decompress(codec: Codec, data: Buffer, *, magic: int = 2, limit: int | None = None) -> bytes:
-    """What Kafka would read from `data`, or a FormatError; never more than `limit` bytes."""
+    """Return what Kafka would read from `data`, at most `limit` bytes. Raises FormatError."""
     if limit is None:
         limit = default_limit()
     try:
@@ -112,14 +112,14 @@ def _iter_chunks(codec: Codec, data: memoryview, magic: int, limit: int) -> Iter
 
 
 def _join(chunks: Iterator[bytes], limit: int) -> bytes:
-    """A reader's chunks, each of bounded size: the first one too many is affordable."""
+    """Join chunks up to a limit. Each chunk is bounded, so one beyond the limit does no harm."""
     first = next(chunks, b"")
     if len(first) > limit:
         raise TooLargeError(0)
     second = next(chunks, None)
     if second is None:
         return first
-    joined = io.BytesIO()  # hands out what it has grown to; joining a list would hold it twice
+    joined = io.BytesIO()  # returns its buffer; joining a list would hold the bytes twice
     size = joined.write(first)
     del first
     for chunk in chain((second,), chunks):

@@ -1,14 +1,14 @@
-"""Control records: what brokers write between the records of clients, in control batches.
+"""Control records: the records that brokers themselves write into a log, in control batches.
 
-    key    int16 version, int16 type; a newer version may have more behind
+    key    int16 version, int16 type; newer versions may have more
     value  ABORT, COMMIT    int16 version, int32 coordinator epoch; newer versions may have more
            the KRaft types  a flexible struct whose first field, int16, is its own version
-           others           unknown: kept as they are
+           others           unknown: kept as bytes
 
 Mirrors org.apache.kafka.common.record.internal.ControlRecordType, EndTransactionMarker and
-ControlRecordUtils. Versions newer than the tables are read as the newest in them, as there; a
-negative version of a key or a marker is an error, as there. One difference: 4.3.1 reads a
-LEADER_CHANGE of version 1 as if it were 0, and so wrongly; here its version decides.
+ControlRecordUtils. As in Kafka, versions newer than the tables are read as the newest in them, and
+a negative version of a key or a marker is an error. One difference: 4.3.1 wrongly reads a
+LEADER_CHANGE of version 1 as version 0; here it is read as version 1.
 """
 
 import struct
@@ -55,7 +55,7 @@ class ControlRecordKey(NamedTuple):
 
 
 class ControlRecord(NamedTuple):
-    """A control record. `value` is a message where the type is known, else the bytes there were."""
+    """A control record. `value` is a message where the type is known, else the original bytes."""
 
     key: ControlRecordKey
     value: Message | bytes | None
@@ -70,13 +70,13 @@ class ControlRecord(NamedTuple):
 
 
 def end_transaction_marker(type_: ControlRecordType, coordinator_epoch: int) -> ControlRecord:
-    """The marker that a transaction coordinator has written at the end of a transaction."""
+    """Return the marker that ends a transaction."""
     value = raft.END_TXN_MARKER.new(0, coordinator_epoch=coordinator_epoch)
     return ControlRecord(ControlRecordKey(0, type_), value)
 
 
 def decode_control_key(key: Buffer | None) -> ControlRecordKey:
-    """The type alone: it says what a control batch is without a look at its value."""
+    """Decode only the key: it holds the type of a control batch."""
     if key is None or len(key) < _KEY.size:
         found = "no key" if key is None else f"a key of {len(key)} bytes"
         raise TruncatedError(Location(MEMORY, 0), found, f"at least {_KEY.size} bytes")
@@ -98,8 +98,10 @@ def decode_control_record(
     value_position: int = 0,
     strict: bool = False,
 ) -> ControlRecord:
-    """Bytes behind a value stay with it (`Message.trailing`), since a broker ignores them;
-    with `strict` they, and anything else that a broker would not have written, are errors.
+    """Decode a control record.
+
+    Bytes after the value are kept in `Message.trailing`, since a broker ignores them. With
+    `strict` they, and anything else that a broker would not have written, are errors.
     """
     try:
         decoded_key = decode_control_key(key)
@@ -115,7 +117,7 @@ def decode_control_record(
 
 
 def encode_control_record(record: ControlRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as bytes."""
+    """Return key and value as bytes."""
     key = _KEY.pack(record.key.version, record.key.type) + record.key.trailing
     value = record.value
     if not isinstance(value, Message):

@@ -3,9 +3,9 @@
     key    int16 record type, then the key's struct at version 0
     value  int16 value version, then the value's struct at that version; null: a tombstone
 
-Mirrors org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde, and knows more types
-than any one broker: those that older ones wrote and newer ones will. A type or a version that is
-in no table becomes an `UnknownMessage` with its bytes, where a broker skips the record or stops.
+Mirrors org.apache.kafka.coordinator.common.runtime.CoordinatorRecordSerde, but knows the types of
+all broker versions. A type or a version that is in no table becomes an `UnknownMessage` with its
+bytes, where a broker skips the record or stops.
 """
 
 import struct
@@ -31,7 +31,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class CoordinatorTopic(Enum):
-    """The topics, by their names."""
+    """The topics that coordinators write."""
 
     CONSUMER_OFFSETS = "__consumer_offsets"
     TRANSACTION_STATE = "__transaction_state"
@@ -41,8 +41,8 @@ class CoordinatorTopic(Enum):
 class RecordType(NamedTuple):
     """A type of coordinator record.
 
-    The first of `values` that knows its version decodes a value; those behind it are layouts that
-    other brokers wrote under the same number, taken where only they fit the bytes.
+    The first of `values` that knows its version decodes a value. The others are layouts that other
+    brokers wrote under the same number; they are used where the first does not fit the bytes.
     """
 
     name: str
@@ -170,8 +170,10 @@ def decode_coordinator_record(
     value_position: int = 0,
     strict: bool = False,
 ) -> CoordinatorRecord:
-    """Bytes behind a struct stay with it (`Message.trailing`), since a broker ignores them;
-    with `strict` they, and anything else that a broker would not have written, are errors.
+    """Decode a record of a coordinator's topic.
+
+    Bytes after a struct are kept in `Message.trailing`, since a broker ignores them. With
+    `strict` they, and anything else that a broker would not have written, are errors.
     """
     if key is None:
         raise TruncatedError(
@@ -209,7 +211,7 @@ def _check_canonical(
 
 
 def encode_coordinator_record(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """Key and value as bytes; unknown ones are the bytes they were."""
+    """Return key and value as bytes; unknown ones are returned unchanged."""
     key, value = record.key, record.value
     written_key = key.data if isinstance(key, UnknownMessage) else _prefixed(record.type_id, key)
     if value is None or isinstance(value, UnknownMessage):
@@ -274,7 +276,7 @@ class GroupMember(NamedTuple):
 
 
 def group_members(value: Message) -> tuple[GroupMember, ...]:
-    """The members in a GroupMetadataValue; decoded where the group's protocol is `consumer`."""
+    """Return the members in a GroupMetadataValue, decoded if the group's protocol is `consumer`."""
     if value.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return tuple(GroupMember(member, None, None) for member in value.members)
     return tuple(
@@ -295,17 +297,17 @@ def _readable(decode: Callable[[Buffer], Message], data: bytes) -> Message | Non
 
 
 def decode_subscription(data: Buffer) -> Message:
-    """What a consumer subscribed to. A version above 3 is read as 3, as in ConsumerProtocol."""
+    """Decode a consumer's subscription. Like ConsumerProtocol, read a version above 3 as 3."""
     return _decode_protocol(group.CONSUMER_PROTOCOL_SUBSCRIPTION, data)
 
 
 def decode_assignment(data: Buffer) -> Message:
-    """What a consumer was assigned. A version above 3 is read as 3, as in ConsumerProtocol."""
+    """Decode a consumer's assignment. Like ConsumerProtocol, read a version above 3 as 3."""
     return _decode_protocol(group.CONSUMER_PROTOCOL_ASSIGNMENT, data)
 
 
 def encode_protocol(message: Message) -> bytes:
-    """The bytes of a subscription or an assignment, its version first."""
+    """Encode a subscription or an assignment, with its version first."""
     return _prefixed(message.schema_version, message)
 
 

@@ -1,15 +1,13 @@
-"""What can be wrong with bytes, and where.
+"""Errors of the decoders. Each says where it is, what was found and what was expected.
 
-    FormatError                 any of the below; also a ValueError
-    ├── TruncatedError          the bytes end before the value does
-    ├── CorruptError            the bytes cannot be what they say they are
-    │   ├── UnfitFileError      no regular file, or larger than Kafka writes: it was not read
-    │   ├── CrcMismatchError    stored and computed checksum differ
-    │   └── MalformedRecordError  a record, or a length inside one, contradicts its surroundings
-    └── UnsupportedError        well-formed so far, but of a version or codec unknown here
-        └── OverLimitError      legal, but larger than `Access.max_decompressed_bytes`
-
-Every message is a coordinate: where, what was found, what was expected.
+FormatError                 any of the below; also a ValueError
+├── TruncatedError          the bytes end before the value does
+├── CorruptError            the bytes cannot be what they say they are
+│   ├── UnfitFileError      not a regular file, or larger than Kafka writes: not read
+│   ├── CrcMismatchError    stored and computed checksum differ
+│   └── MalformedRecordError  a record, or a length inside one, contradicts its surroundings
+└── UnsupportedError        well-formed so far, but of a version or codec unknown here
+    └── OverLimitError      legal, but larger than `Access.max_decompressed_bytes`
 """
 
 from typing import NamedTuple, Self
@@ -40,7 +38,7 @@ class FormatError(ValueError):
         return f"{self.location}: found {self.found}, expected {self.expected}"
 
     def moved(self, path: str, offset: int) -> Self:
-        """The same error, seen from a file in which the decoded buffer began at `offset`."""
+        """Return the error with its position in a file where the buffer begins at `offset`."""
         location = Location(path, self.location.position + offset)
         return type(self)(location, self.found, self.expected)
 
@@ -54,14 +52,14 @@ class CorruptError(FormatError):
 
 
 class UnfitFileError(CorruptError):
-    """Something that cannot be a file of Kafka's, whatever is in it."""
+    """A path that cannot be a file of Kafka, whatever it contains."""
 
     def __str__(self) -> str:
         return f"{self.location.path}: {self.problem}"
 
     @property
     def problem(self) -> str:
-        """What is wrong, without the path."""
+        """The message without the path."""
         return f"found {self.found}, expected {self.expected}"
 
 
@@ -78,4 +76,4 @@ class UnsupportedError(FormatError):
 
 
 class OverLimitError(UnsupportedError):
-    """Legal in Kafka, but more bytes than the reader was told to decode at once."""
+    """Legal in Kafka, but more bytes than the limit for decoding at once."""

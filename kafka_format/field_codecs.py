@@ -1,7 +1,7 @@
-"""How the values of one field pass to and from bytes and JSON, for kafka_format.message.
+"""Convert the values of one message field to and from bytes and JSON, for kafka_format.message.
 
-The errors say what was found and expected; each also carries, as a note, the text of the exception
-that Kafka's own reader throws on the same bytes, for those who print what Kafka prints.
+An error also carries, as a note, the text of the exception that Kafka's own reader throws on the
+same bytes, for callers that print what Kafka prints.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ NUMBERS: Final = {
 }
 
 
-class Codec(NamedTuple):
-    """How values of one field pass to and from bytes and JSON. `read` returns the next position."""
+class FieldCodec(NamedTuple):
+    """Converts the values of one field. `read` also returns the next position."""
 
     read: Callable[[bytes, int], tuple[Any, int]]
     write: Callable[[bytearray, Any], None]
     to_json: Callable[[Any], Any]
     from_json: Callable[[Any], Any]
-    build: Callable[[Any], Any]  # of what a caller of `Schema.new` may give
+    build: Callable[[Any], Any]  # from what a caller of `Schema.new` passes
 
 
 class Label(NamedTuple):
-    """A field in messages: ours says which struct's it is, Kafka's says the name alone."""
+    """A field in error messages: ours name its struct as well, Kafka's only the field."""
 
     owner: str
     kafka: str
@@ -66,7 +66,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def number_codec(label: Label, type_: str) -> Codec:
+def number_codec(label: Label, type_: str) -> FieldCodec:
     layout = NUMBERS[type_]
     size, unpack_from = layout.size, layout.unpack_from
 
@@ -83,15 +83,15 @@ def number_codec(label: Label, type_: str) -> Codec:
             raise ValueError(f"{label}: {value!r} is not of type {type_}") from None
 
     def from_json(node: Any) -> Any:
-        wanted = (int, float) if type_ == "float64" else (int,)
-        if isinstance(node, bool) or not isinstance(node, wanted):
+        types = (int, float) if type_ == "float64" else (int,)
+        if isinstance(node, bool) or not isinstance(node, types):
             raise unexpected(label, node, "a number")
         return float(node) if type_ == "float64" else node
 
-    return Codec(read, write, _same, from_json, _same)
+    return FieldCodec(read, write, _same, from_json, _same)
 
 
-def bool_codec(label: Label) -> Codec:
+def bool_codec(label: Label) -> FieldCodec:
     def read(data: bytes, position: int) -> tuple[bool, int]:
         if position >= len(data):
             raise _truncated(data, position, 1, label)
@@ -105,10 +105,10 @@ def bool_codec(label: Label) -> Codec:
             raise unexpected(label, node, "true or false")
         return node
 
-    return Codec(read, write, _same, from_json, _same)
+    return FieldCodec(read, write, _same, from_json, _same)
 
 
-def uuid_codec(label: Label) -> Codec:
+def uuid_codec(label: Label) -> FieldCodec:
     def read(data: bytes, position: int) -> tuple[uuid.UUID, int]:
         if len(data) - position < 16:
             raise _truncated(data, position, 16, label)
@@ -125,10 +125,10 @@ def uuid_codec(label: Label) -> Codec:
             raise unexpected(label, node, "a uuid in base64url")
         return value
 
-    return Codec(read, write, uuid_text, from_json, _same)
+    return FieldCodec(read, write, uuid_text, from_json, _same)
 
 
-def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
+def string_codec(label: Label, *, flexible: bool, nullable: bool) -> FieldCodec:
     read_length, write_length = _lengths(label, flexible=flexible, plain="int16", nullable=nullable)
 
     def read(data: bytes, position: int) -> tuple[str | None, int]:
@@ -136,7 +136,7 @@ def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
         if length is None:
             return None, position
         if length > _MAX_STRING:
-            raise refused(
+            raise with_kafka_text(
                 CorruptError(
                     Location(MEMORY, position),
                     f"a string of {length} bytes for {label}",
@@ -162,10 +162,10 @@ def string_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
             raise unexpected(label, node, "a string")
         return node
 
-    return Codec(read, write, to_json, from_json, _same)
+    return FieldCodec(read, write, to_json, from_json, _same)
 
 
-def bytes_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
+def bytes_codec(label: Label, *, flexible: bool, nullable: bool) -> FieldCodec:
     read_length, write_length = _lengths(label, flexible=flexible, plain="int32", nullable=nullable)
 
     def read(data: bytes, position: int) -> tuple[bytes | None, int]:
@@ -189,12 +189,12 @@ def bytes_codec(label: Label, *, flexible: bool, nullable: bool) -> Codec:
         except (ValueError, TypeError):
             raise unexpected(label, node, "base64") from None
 
-    return Codec(read, write, to_json, from_json, _same)
+    return FieldCodec(read, write, to_json, from_json, _same)
 
 
 def array_codec(
-    label: Label, element: Codec, type_: str, *, nullable: bool, flexible: bool
-) -> Codec:
+    label: Label, element: FieldCodec, type_: str, *, nullable: bool, flexible: bool
+) -> FieldCodec:
     read_count, write_count = _lengths(label, flexible=flexible, plain="int32", nullable=nullable)
     number = NUMBERS.get(type_)
     read_element = element.read
@@ -205,7 +205,7 @@ def array_codec(
             return None, position
         left = len(data) - position
         if count > left:  # every element takes a byte or more
-            raise refused(
+            raise with_kafka_text(
                 CorruptError(
                     Location(MEMORY, position),
                     f"{count} elements of {label} in {left} bytes",
@@ -241,11 +241,11 @@ def array_codec(
     def build(values: Iterable[Any] | None) -> tuple[Any, ...] | None:
         return None if values is None else tuple(element.build(value) for value in values)
 
-    return Codec(read, write, to_json, from_json, build)
+    return FieldCodec(read, write, to_json, from_json, build)
 
 
-def nullable_struct_codec(label: Label, inner: Codec, *, tagged: bool) -> Codec:
-    """A presence mark stands before the struct: an int8, or a uvarint when inside a tag."""
+def nullable_struct_codec(label: Label, inner: FieldCodec, *, tagged: bool) -> FieldCodec:
+    """Return the codec of a struct after a presence mark: an int8, or a uvarint inside a tag."""
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
         if tagged:
@@ -274,27 +274,27 @@ def nullable_struct_codec(label: Label, inner: Codec, *, tagged: bool) -> Codec:
     def build(value: Any) -> Any:
         return None if value is None else inner.build(value)
 
-    return Codec(read, write, to_json, from_json, build)
+    return FieldCodec(read, write, to_json, from_json, build)
 
 
 def _lengths(
     label: Label, *, flexible: bool, plain: str, nullable: bool
 ) -> tuple[Callable[[bytes, int], tuple[int | None, int]], Callable[[bytearray, Any], None]]:
-    """Reading and writing how long a value is; None is null, where the field can be null."""
+    """Return a reader and a writer of a value's length; None is null, if the field is nullable."""
     fixed = number_codec(label, plain)
 
     def read(data: bytes, position: int) -> tuple[int | None, int]:
         start = position
         if flexible:
             length, position = read_uvarint(data, position, str(label))
-            length = length - 1 if length != _INT_MIN else _INT_MAX  # Java's int wraps round
+            length = length - 1 if length != _INT_MIN else _INT_MAX  # a Java int wraps around
         else:
             length, position = fixed.read(data, position)
         if length >= 0:
             return length, position
         if nullable:
             return None, position
-        raise refused(
+        raise with_kafka_text(
             CorruptError(Location(MEMORY, start), f"null for {label}", "a value"),
             f"non-nullable field {label.kafka} was serialized as null",
         )
@@ -312,14 +312,14 @@ def _lengths(
 
 
 def read_uvarint(data: bytes, position: int, label: str) -> tuple[int, int]:
-    """An unsigned varint as Kafka holds it: in a signed int of 32 bits."""
+    """Read an unsigned varint as Kafka holds it: in a signed int of 32 bits."""
     if position < len(data) and data[position] < 0x80:
         return data[position], position + 1
     try:
         value, position = read_unsigned_varint(data, position)
     except MalformedRecordError as error:
         pattern = sum((data[position + i] & 0x7F) << 7 * i for i in range(5)) & 0xFFFF_FFFF
-        raise refused(
+        raise with_kafka_text(
             error,
             "Varint is too long, the most significant bit in the 5th byte is set, "
             f"converted value: {pattern:x}",
@@ -332,12 +332,12 @@ def read_uvarint(data: bytes, position: int, label: str) -> tuple[int, int]:
 def read_array(data: bytes, position: int, size: int, label: str) -> tuple[bytes, int]:
     left = len(data) - position
     if size > left:
-        raise refused(
+        raise with_kafka_text(
             TruncatedError(Location(MEMORY, position), f"{left} bytes left", f"{size} for {label}"),
             f"Error reading byte array of {size} byte(s): only {left} byte(s) available",
         )
     if size < 0:
-        raise refused(
+        raise with_kafka_text(
             CorruptError(Location(MEMORY, position), f"a size of {size} for {label}", "0 or more"),
             str(size),
         )
@@ -355,15 +355,16 @@ def _truncated(data: bytes, position: int, size: int, label: Label) -> Truncated
     )
 
 
-def refused(error: FormatError, kafka_text: str) -> FormatError:
+def with_kafka_text(error: FormatError, kafka_text: str) -> FormatError:
+    """Return the error with the text of Kafka's exception as a note (see `kafka_text`)."""
     error.add_note(kafka_text)
     return error
 
 
 def kafka_text(error: FormatError) -> str:
-    """The text of the exception that Kafka's reader throws on the same bytes.
+    """Return the text of the exception that Kafka's reader throws on the same bytes.
 
-    A read past the end is a BufferUnderflowException, which has none: `null`.
+    A read past the end is a BufferUnderflowException, which has no text: `null`.
     """
     notes: list[str] = getattr(error, "__notes__", [])
     return notes[0] if notes else "null"
@@ -373,10 +374,10 @@ def kafka_text(error: FormatError) -> str:
 
 
 def encode_text(text: str) -> bytes:
-    """The bytes that a decoded string came from, UTF-8 or not."""
+    """Return the bytes that a decoded string came from, UTF-8 or not."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def java_string(text: str) -> str:
-    """The string as Java has it: what is not UTF-8 became U+FFFD."""
+    """Return the string as Java decodes it, with U+FFFD for bytes that are not UTF-8."""
     return decode_utf8(encode_text(text))

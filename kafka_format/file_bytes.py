@@ -1,7 +1,7 @@
-"""The bytes of one small file of the evidence, and never more than the caller allows.
+"""Read one small file of the evidence, up to a limit that the caller sets.
 
-A side file is read whole. Its size is looked at before a byte is loaded, and no more is read than
-that size: a file that a live broker is still growing gives the bytes it had.
+A side file is read whole. Its size is checked before a byte is read, and no more than that size is
+read: of a file that a live broker appends to, only the bytes that it had when it was opened.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The kinds of files in a log directory, by the endings of their names, and which belong together.
+"""The kinds of files in a log directory, by the suffix of their names, and how they group.
 
 kafka_log.names is the grammar of whole names.
 """
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class FileKind(Enum):
-    """What a file is; the value is the ending of its name, or the whole of it."""
+    """What a file is; the value is the suffix of its name, or the whole name."""
 
     LOG = ".log"
     OFFSET_INDEX = ".index"
@@ -31,23 +31,24 @@ class FileKind(Enum):
     LOCK = ".lock"
     UNKNOWN = ""
 
-    @property
-    def ending(self) -> str:
-        return self.value.removeprefix("_")
+    ending: str
+
+    def __init__(self, value: str) -> None:
+        self.ending = value.removeprefix("_")
 
 
 class FileState(Enum):
-    """What becomes of a file; the value is the suffix that says so."""
+    """What is about to happen to a file; the value is the suffix that says so."""
 
     LIVE = ""
     DELETED = ".deleted"
-    """To be removed, now or at the next start."""
+    """To be deleted, now or at the next start."""
     CLEANED = ".cleaned"
     """The cleaner's unfinished output."""
     SWAP = ".swap"
     """The cleaner's finished output, about to replace its sources."""
     TEMPORARY = ".tmp"
-    """Half of an atomic replacement that was never completed."""
+    """Left by an atomic replacement that was never completed."""
     PARTIAL = ".part"
     """A metadata snapshot that is being written or fetched."""
 
@@ -60,7 +61,7 @@ SEGMENT_KINDS = (
 )
 """The files of a segment."""
 SEGMENT_INDEX_KINDS = SEGMENT_KINDS[1:]
-"""The indexes of a segment: a load can rebuild them from its `.log`."""
+"""The indexes of a segment, which a broker can rebuild from its `.log`."""
 ALWAYS_WRITTEN_KINDS = SEGMENT_KINDS[:3]
 """The files that a broker writes for every segment."""
 REMOTE_INDEX_KINDS = (
@@ -72,6 +73,6 @@ REMOTE_INDEX_KINDS = (
 OFFSET_INDEX_KINDS, TIME_INDEX_KINDS, TRANSACTION_INDEX_KINDS = zip(
     SEGMENT_INDEX_KINDS, REMOTE_INDEX_KINDS, strict=True
 )
-"""The kinds that have the same format: of a local segment, and of a remote one."""
+"""The two kinds of the same format: for a local segment and for a remote one."""
 BATCH_FILE_KINDS = (FileKind.LOG, FileKind.METADATA_SNAPSHOT, FileKind.BOOTSTRAP_CHECKPOINT)
 """The files that consist of record batches."""

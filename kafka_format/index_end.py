@@ -1,29 +1,33 @@
-"""Where the entries of an index file end, and what lies behind them.
+"""Find where the entries of an index file end, and what follows them.
 
-An index is a row of slots of one size. Brokers preallocate `.index` and `.timeindex` with zeros and
-cut them to the entries when the segment is closed; after a crash the zeros are still there. Nothing
-in the file tells how many entries it has, so a reader walks to the first slot that no broker can
-have written as the next entry, and stops. Kafka's own classes do not: they take every whole slot of
-a file that exists for an entry, zeros too.
+An index is an array of slots of one size. Brokers preallocate `.index` and `.timeindex` with zeros
+and truncate them to the entries when the segment is closed; after a crash the zeros are still
+there. The file does not store how many entries it has, so a reader stops at the first slot that no
+broker can have written as the next entry. Kafka's own classes do not: they treat every whole slot
+of an existing file as an entry, zeros included.
 
     entries | zero padding | trailing
              ^ the stop
 
-`padding_bytes` are zeros to the end of the file, or whole zero slots with something behind them.
-`trailing` is what remains, raw: nothing is lost, and the three parts in a row are the file.
+`padding_bytes` counts the zeros up to the end of the file, or the whole zero slots before other
+bytes. `trailing` is the rest, unchanged: the three parts together are the file.
 """
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kafka_format.primitives import Buffer
 
+Slots: TypeAlias = NDArray[np.void]
+
 
 class Stop(Enum):
-    """Why the entries of an index end where they end."""
+    """Why the entries of an index end at this slot."""
 
     END_OF_FILE = "end of file"
     ZERO_PADDING = "zero padding"
@@ -34,7 +38,7 @@ class Stop(Enum):
 
 
 class IndexParts:
-    """What follows from the three parts of an index file, of whatever kind."""
+    """The three parts of an index file of any kind."""
 
     __slots__ = ()
     entries: NDArray[np.void]
@@ -44,7 +48,7 @@ class IndexParts:
 
     @property
     def stop_position(self) -> int:
-        """Position of the first byte that belongs to no entry."""
+        """Position of the first byte after the entries."""
         return len(self.entries) * self.entries.itemsize
 
     @property
@@ -53,7 +57,7 @@ class IndexParts:
 
     @property
     def kafka_entry_count(self) -> int:
-        """Entries that Kafka's own class would count: every whole slot of the file."""
+        """The number of entries that Kafka would count: every whole slot of the file."""
         return self.size // self.entries.itemsize
 
     def __repr__(self) -> str:
@@ -65,6 +69,48 @@ class IndexParts:
         )
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SegmentIndexFile(IndexParts):
+    """An index of a segment as read: its entries, and what follows them."""
+
+    DTYPE: ClassVar[np.dtype[np.void]]
+
+    base_offset: int
+    entries: NDArray[np.void]
+    """An array of DTYPE: a view of the decoded bytes, not a copy."""
+    padding_bytes: int = 0
+    trailing: bytes = b""
+    stop: Stop = Stop.END_OF_FILE
+
+    @classmethod
+    def of(
+        cls, base_offset: int, entries: Iterable[tuple[int, int]], *, padding_bytes: int = 0
+    ) -> Self:
+        stop = Stop.ZERO_PADDING if padding_bytes else Stop.END_OF_FILE
+        return cls(base_offset, np.array(list(entries), cls.DTYPE), padding_bytes, stop=stop)
+
+    @classmethod
+    def decode(
+        cls, buffer: Buffer, base_offset: int, count_entries: Callable[[Slots], tuple[int, Stop]]
+    ) -> Self:
+        """Split any bytes into entries, padding and the remaining bytes. Never raises."""
+        slots = whole_slots(buffer, cls.DTYPE)
+        count, reason = count_entries(slots)
+        size = cls.DTYPE.itemsize
+        tail = split_tail(buffer, count * size, size, reason)
+        return cls(base_offset, slots[:count], tail.padding_bytes, tail.trailing, tail.stop)
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Offsets in the log, one per entry."""
+        return self.entries["relative_offset"].astype(np.int64) + self.base_offset
+
+
+def whole_slots(buffer: Buffer, dtype: np.dtype[np.void]) -> Slots:
+    """Return every whole slot as Kafka sees it, padding and damage included: a view, no copy."""
+    return np.frombuffer(buffer, dtype, count=len(buffer) // dtype.itemsize)
+
+
 class Tail(NamedTuple):
     """What follows the entries of an index."""
 
@@ -73,11 +119,10 @@ class Tail(NamedTuple):
     trailing: bytes
 
 
-def split_tail(buffer: Buffer, position: int, slot_size: int, refused_for: Stop) -> Tail:
-    """The bytes from `position`, the first slot that is no entry, and on.
+def split_tail(buffer: Buffer, position: int, slot_size: int, reason: Stop) -> Tail:
+    """Split the bytes from `position`, the first slot that is not an entry.
 
-    `refused_for` is what is wrong with that slot, should it turn out to be a whole one with
-    something in it.
+    `reason` says why that slot is not an entry. It applies to a whole slot that is not zero.
     """
     rest = np.frombuffer(buffer, np.uint8)[position:]
     if not rest.size:
@@ -85,7 +130,7 @@ def split_tail(buffer: Buffer, position: int, slot_size: int, refused_for: Stop)
     if rest.size < slot_size:
         return Tail(Stop.PARTIAL_ENTRY, 0, rest.tobytes())
     if rest[:slot_size].any():
-        return Tail(refused_for, 0, rest.tobytes())
+        return Tail(reason, 0, rest.tobytes())
     if not rest.any():
         return Tail(Stop.ZERO_PADDING, rest.size, b"")
     zeros = int((rest != 0).argmax())
@@ -94,14 +139,14 @@ def split_tail(buffer: Buffer, position: int, slot_size: int, refused_for: Stop)
 
 
 def first_refused(
-    refused: NDArray[np.bool_], out_of_order: NDArray[np.bool_], refused_for: Stop
+    refused: NDArray[np.bool_], out_of_order: NDArray[np.bool_], reason: Stop
 ) -> tuple[int, Stop]:
-    """How many slots are entries, and what is wrong with the next: the one or the other."""
+    """Return the number of entries, and why the next slot is not one."""
     either = refused | out_of_order
     if not either.any():
         return len(either), Stop.END_OF_FILE
     first = int(either.argmax())
-    return first, refused_for if refused[first] else Stop.OUT_OF_ORDER
+    return first, reason if refused[first] else Stop.OUT_OF_ORDER
 
 
 def index_bytes(file: IndexParts, dtype: np.dtype[np.void]) -> bytes:

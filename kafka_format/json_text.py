@@ -1,6 +1,6 @@
-"""One JSON object at the beginning of a file, as Jackson reads it for Kafka.
+"""Read the JSON object at the beginning of a file, as Jackson does for Kafka.
 
-What follows the object is ignored, as Jackson does by default; the caller is told where that is.
+Like Jackson by default, ignore what follows the object; the caller gets the position of its end.
 """
 
 import json
@@ -8,7 +8,7 @@ import re
 from typing import Any, NoReturn
 
 from kafka_format.errors import MEMORY, CorruptError, Location
-from kafka_format.java_text import shown
+from kafka_format.java_text import excerpt
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -16,7 +16,7 @@ _WHITESPACE = " \t\r\n"
 
 
 def decode_object(text: str, *, path: str = MEMORY) -> tuple[dict[str, Any], int]:
-    """The object that the first text of a file begins with, and the position behind it."""
+    """Return the object at the beginning of a text, and the position after it."""
     start = len(text) - len(text.lstrip(_WHITESPACE))
     try:
         value, end = json.JSONDecoder(parse_constant=_refuse).raw_decode(text, start)
@@ -26,21 +26,21 @@ def decode_object(text: str, *, path: str = MEMORY) -> tuple[dict[str, Any], int
     except (ValueError, RecursionError) as error:  # NaN, thousands of digits, thousands of brackets
         raise CorruptError(Location(path, start), f"no JSON: {error}", "JSON") from None
     if not isinstance(value, dict):
-        raise CorruptError(Location(path, start), shown(json.dumps(value)), "a JSON object")
+        raise CorruptError(Location(path, start), excerpt(json.dumps(value)), "a JSON object")
     return value, len(text[:end].encode())
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise ValueError(constant)  # Python's json takes NaN and Infinity, Jackson does not
+    raise ValueError(constant)  # Python's json accepts NaN and Infinity, Jackson does not
 
 
 def is_integer(value: object, *, bits: int) -> bool:
-    """Whether a JSON value is an integer of that many bits; true and false are none."""
+    """Return whether a JSON value is an integer of that many bits; true and false are not."""
     return type(value) is int and -(1 << (bits - 1)) <= value < 1 << (bits - 1)
 
 
 def quoted(text: str) -> str:
-    """A string as Jackson writes it: hex digits are capitals, other scripts stay as they are."""
+    """Quote a string as Jackson does: hex digits in upper case, other scripts unchanged."""
     return '"' + _ESCAPED.sub(lambda found: _escape(found[0]), text) + '"'
 
 

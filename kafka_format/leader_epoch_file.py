@@ -3,11 +3,11 @@
     file  = [ version LF [ count LF row* ] ]
     row   = epoch SP start_offset LF
 
-The shape of checkpoint_file, with its rules; version 0. Kafka writes epochs and offsets ascending,
-and reads them in any order: order is not judged here.
+The format and the rules are those of checkpoint_file; the version is 0. Kafka writes epochs and
+offsets in ascending order and reads them in any order, so the order is not checked here.
 
-Mirrors org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile. Where that throws,
-and we raise, the partition does not load.
+Mirrors org.apache.kafka.storage.internals.checkpoint.LeaderEpochCheckpointFile. Where it throws,
+and this module raises, the broker does not load the partition.
 """
 
 import os
@@ -20,7 +20,7 @@ from kafka_format.file_bytes import read_file_bytes
 from kafka_format.primitives import Buffer
 
 MAX_SIZE = 16 * 1024 * 1024
-"""Half a million changes of the leader, each with the longest numbers."""
+"""Room for half a million changes of the leader, each with the longest numbers."""
 
 
 class EpochEntry(NamedTuple):

@@ -8,16 +8,16 @@
 
 A message without a codec is a batch of one record. With a codec it is a wrapper: its value is the
 compressed concatenation of entries, its offset that of the last of them. Inside,
-  - magic 0 has absolute offsets; magic 1 counts from zero, and the wrapper's offset tells where
-    (an offset of 0 came from early librdkafka and means: count from 0);
-  - the wrapper's timestamp type rules, and under LogAppendTime its timestamp too;
+  - magic 0 has absolute offsets; magic 1 has offsets from zero, relative to the wrapper's offset
+    (a wrapper with offset 0 was written by an early librdkafka and means: absolute offsets);
+  - the wrapper's timestamp type applies, and under LogAppendTime also its timestamp;
   - messages of magic 0 in a wrapper of magic 1 exist (KAFKA-4298): they have no timestamp;
-  - a message cut off at the end is not there, as in the responses this once was made for.
-There are no producers, transactions, control records or leader epochs, and zstd came too late.
+  - a message cut off at the end is ignored, because fetch responses may end in one.
+There are no producers, transactions, control records or leader epochs, and no zstd.
 
 Mirrors org.apache.kafka.common.record.LegacyRecord and AbstractLegacyRecordBatch. Stricter in
-two ways: inner messages of a magic above 1 are damage, and an entry's size must hold its message's
-fixed fields.
+two ways: inner messages of a magic above 1 are damage, and an entry's size must have room for the
+fixed fields of its message.
 """
 
 from collections import deque
@@ -41,7 +41,6 @@ from kafka_format.compression import Codec, codec_of, compress, decompress
 from kafka_format.errors import (
     MEMORY,
     CorruptError,
-    CrcMismatchError,
     FormatError,
     Location,
     MalformedRecordError,
@@ -56,16 +55,17 @@ from kafka_format.record import (
     Record,
     SimpleRecord,
     TimestampType,
-    place,
+    with_offsets,
     wrap_int64,
 )
+from kafka_format.stored_batch import StoredBatch
 
 _ENTRY = MESSAGE_1.reader("offset", "size")
 _MESSAGE = MESSAGE_1.reader("crc", "magic", "attributes")
 _STORED_TIMESTAMP = MESSAGE_1.reader("timestamp")
 _TIMESTAMP = MESSAGE_1.field("timestamp").struct
 _LENGTH = MESSAGE_1.field("key_length").struct
-SMALLEST_MESSAGE = SMALLEST_LENGTHS[0]  # of magic 0, which any message must have room for
+SMALLEST_MESSAGE = SMALLEST_LENGTHS[0]  # of magic 0, the least size of any message
 
 
 class LegacyHeader(NamedTuple):
@@ -88,7 +88,7 @@ class LegacyHeader(NamedTuple):
 
     @property
     def codec_id(self) -> int:
-        """The three bits as stored; 5 to 7 name no codec."""
+        """The three bits as stored; 5 to 7 are not defined."""
         return self.attributes & CODEC_MASK
 
     @property
@@ -113,7 +113,7 @@ class LegacyHeader(NamedTuple):
 
 
 def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
-    """Of a message of its own: inside a wrapper, the wrapper's counts."""
+    """Return the timestamp type of a message; inside a wrapper, the wrapper's applies."""
     if magic == 0:
         return TimestampType.NO_TIMESTAMP_TYPE
     if attributes & LOG_APPEND_TIME:
@@ -122,23 +122,18 @@ def timestamp_type_of(magic: int, attributes: int) -> TimestampType:
 
 
 class LegacyMessage(NamedTuple):
-    """A whole entry: a record of its own, a wrapper, or a message inside one."""
+    """A whole entry: a single record, a wrapper, or a message inside a wrapper."""
 
     header: LegacyHeader
     key: bytes | None
     value: bytes | None
 
 
-class LegacyBatch:
-    """A message of the log as read: one record, or a wrapper around some."""
+class LegacyBatch(StoredBatch[LegacyHeader]):
+    """A message of the log as read: one record, or a wrapper around several."""
 
-    __slots__ = ("header", "path", "position", "raw")
-
-    def __init__(self, header: LegacyHeader, path: str, position: int, raw: memoryview) -> None:
-        self.header = header
-        self.path = path
-        self.position = position
-        self.raw = raw
+    __slots__ = ()
+    CRC_POSITION = MESSAGE_CRC_AT
 
     def __repr__(self) -> str:
         header = self.header
@@ -148,54 +143,33 @@ class LegacyBatch:
         )
 
     @property
-    def location(self) -> Location:
-        return Location(self.path, self.position)
-
-    @property
-    def magic(self) -> int:
-        return self.header.magic
-
-    @property
     def computed_crc(self) -> int:
         return crc32(self.raw[MAGIC_AT:])
 
-    @property
-    def is_valid(self) -> bool:
-        return self.header.crc == self.computed_crc
-
-    def ensure_valid(self) -> None:
-        computed = self.computed_crc
-        if computed != self.header.crc:
-            raise CrcMismatchError(
-                Location(self.path, self.position + MESSAGE_CRC_AT),
-                f"stored crc {self.header.crc:#010x}",
-                f"computed crc {computed:#010x}",
-            )
-
     def base_offset(self, *, limit: int | None = None) -> int:
-        """The first record's offset: a wrapper does not store it, so it is decompressed for it."""
+        """Return the first record's offset. A wrapper must be decompressed to find it."""
         return next(self.iter_records(limit=limit)).offset
 
     def message(self) -> LegacyMessage:
-        """The entry itself; of a wrapper, the compressed messages are its value."""
+        """Return the entry itself; the value of a wrapper is its compressed messages."""
         try:
             return _complete(self.header, self.raw, 0)
         except FormatError as error:
             raise error.moved(self.path, self.position) from None
 
     def records(self, *, limit: int | None = None) -> list[Record]:
-        """The record, or those inside the wrapper; the checksum is `ensure_valid`'s business."""
+        """Decode the record, or those inside the wrapper. `ensure_valid` checks the checksum."""
         return list(self.iter_records(limit=limit))
 
     def iter_records(self, *, limit: int | None = None) -> Iterator[Record]:
-        """As `records`, with no more than some thousand of them in memory beside their bytes.
+        """Iterate over `records` with at most SLICE_RECORDS of them decoded at a time.
 
-        What is wrong with the batch is raised by this call: it is given whole or not at all.
+        An error in any record is raised by this call, before the first record is returned.
         """
         return (record for record, _ in self.iter_entries(limit=limit))
 
     def iter_entries(self, *, limit: int | None = None) -> Iterator[tuple[Record, LegacyMessage]]:
-        """Each record of `iter_records` beside the message it was read from."""
+        """Iterate over the records, each with the message it was decoded from."""
         header = self.header
         if header.codec_id == 0:
             message = self.message()
@@ -218,11 +192,11 @@ class LegacyBatch:
         )
 
     def inner_messages(self, *, limit: int | None = None) -> list[LegacyMessage]:
-        """What a wrapper wraps, as stored: offsets relative, timestamps its own."""
+        """Return the messages inside a wrapper as stored, with relative offsets."""
         return list(self._checked_inner(limit)[0])
 
     def iter_inner_crcs(self, *, limit: int | None = None) -> Iterator[int]:
-        """Of what a wrapper wraps: the checksum that each message should have, by its bytes."""
+        """Yield the computed checksum of each message inside a wrapper."""
         plain = self._plain(limit)[0]
         position = 0
         for message in _iter_inner(plain):
@@ -231,7 +205,7 @@ class LegacyBatch:
             position = end
 
     def _plain(self, limit: int | None) -> tuple[bytes, int]:
-        """What a wrapper wraps, and where in the file its compressed bytes begin."""
+        """Return the decompressed messages, and where in the file the compressed bytes begin."""
         key, value = self.message()[1:]
         start = self.position + self.header.size_of_fixed_part + 2 * _LENGTH.size + len(key or b"")
         try:
@@ -240,7 +214,7 @@ class LegacyBatch:
             raise error.moved(self.path, start) from None
 
     def _checked_inner(self, limit: int | None) -> tuple[Iterator[LegacyMessage], LegacyMessage]:
-        """The messages inside, all found to be sound, and the last of them."""
+        """Return the messages inside, after all of them were checked, and the last of them."""
         plain, start = self._plain(limit)
         try:
             walk = _iter_inner(plain)
@@ -255,12 +229,12 @@ class LegacyBatch:
         return iter(first), first[-1]
 
     def encode(self, *, limit: int | None = None) -> bytes:
-        """The message written anew from its fields, as Kafka would write them."""
+        """Encode the message again from its fields, as Kafka would write them."""
         message = self.message()
         if self.header.codec_id:
             inner = bytearray()
-            for each in self._checked_inner(limit)[0]:
-                inner += encode_message(each)
+            for inner_message in self._checked_inner(limit)[0]:
+                inner += encode_message(inner_message)
             value = compress(self.header.codec, inner, magic=self.header.magic)
             message = message._replace(value=value)
         return encode_message(message)
@@ -276,7 +250,7 @@ class LegacyBatch:
         return decompress(codec, value, magic=self.magic, limit=limit)
 
     def _base_of(self, last: LegacyMessage) -> int:
-        """What to add to the offsets inside."""
+        """Return what to add to the offsets of the messages inside."""
         offset, last_inner = self.header.offset, last.header.offset
         if self.magic == 0 or offset == 0:
             return 0
@@ -295,7 +269,7 @@ def _record(message: LegacyMessage, offset: int, timestamp: int) -> Record:
 
 
 def decode_legacy_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY) -> LegacyBatch:
-    """The message that begins at `position`; its size is checked, its inside not yet."""
+    """Return the message that begins at `position`. Its size is checked, its content is not."""
     try:
         header = decode_legacy_header(buffer, position)
     except FormatError as error:
@@ -305,7 +279,7 @@ def decode_legacy_batch(buffer: Buffer, position: int = 0, *, path: str = MEMORY
 
 
 def decode_legacy_header(buffer: Buffer, start: int = 0) -> LegacyHeader:
-    """The fixed fields of the entry at `start`, which must be there as a whole."""
+    """Return the fixed fields of the entry at `start`, all of which must be in the buffer."""
     left = len(buffer) - start
     if left < LENGTH_END:
         raise TruncatedError(Location(MEMORY, start), f"{left} bytes", "12 or more")
@@ -330,7 +304,7 @@ def decode_legacy_header(buffer: Buffer, start: int = 0) -> LegacyHeader:
 
 
 def _complete(header: LegacyHeader, buffer: Buffer, start: int) -> LegacyMessage:
-    """Key and value too. Bytes behind them are let be: Kafka does not look at them either."""
+    """Decode key and value as well. Like Kafka, ignore bytes after them."""
     end = start + header.size_in_bytes
     key, position = _read_nullable(buffer, start + header.size_of_fixed_part, end, "key")
     value, _ = _read_nullable(buffer, position, end, "value")
@@ -344,7 +318,7 @@ def _read_nullable(buffer: Buffer, start: int, end: int, name: str) -> tuple[byt
             Location(MEMORY, start), f"the end of the message at {end}", f"a {name} length"
         )
     (length,) = _LENGTH.unpack_from(buffer, start)
-    if length < 0:  # -1 by every writer, anything negative to Kafka
+    if length < 0:  # every writer writes -1; Kafka reads any negative length as null
         return None, position
     if length > end - position:
         raise MalformedRecordError(
@@ -373,7 +347,7 @@ def _iter_inner(buffer: bytes) -> Iterator[LegacyMessage]:
 
 
 def encode_message(message: LegacyMessage) -> bytes:
-    """The entry of these fields; its size and checksum are computed."""
+    """Encode an entry; its size and checksum are computed."""
     header, key, value = message
     out = bytearray((header.magic, header.attributes & 0xFF))
     if header.magic:
@@ -395,12 +369,12 @@ def encode_legacy_batch(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     log_append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """The bytes MemoryRecordsBuilder makes: a message a record, or one wrapper around them all.
+    """Encode records as MemoryRecordsBuilder does: one message per record, or one wrapper.
 
-    Raises ValueError where the builder refuses.
+    Raises ValueError where the builder throws.
     """
     _check(magic, codec, timestamp_type)
-    placed = place(records, base_offset)
+    placed = with_offsets(records, base_offset)
     if any(record.headers for record in placed):
         raise ValueError(f"magic {magic} has no headers")
     is_append_time = magic == 1 and timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -1,14 +1,15 @@
-"""The batches of a `.log` file (or of any bytes like it), one after the other, and where they end.
+"""Read the batches of a `.log` file (or of similar bytes) in order, and find where they end.
 
     segment = batch*  then: nothing | zeros (preallocated) | part of a batch (a torn write)
 
-Every batch says its length; nothing marks where one begins. So the first header that cannot be
-ends the walk, and that end is a value to look at: `LogFile.end` tells where and why.
+Every batch has its length; nothing marks where one begins. So the first invalid header ends the
+walk, and `LogFile.end` says where and why.
 
 Mirrors org.apache.kafka.common.record.FileLogInputStream: up to 17 bytes at the end, or a batch
-longer than what is left, end a log silently in Kafka; a length below 14 is corrupt; everything of
-magic 2 and above is read as magic 2 (the checksum does not cover the magic). Where the length is
-too small for a header of magic 2, Kafka reads on into the next batch; here that is corrupt too.
+longer than the rest of the file, end a log silently in Kafka; a length below 14 is corrupt;
+everything of magic 2 and above is read as magic 2 (the checksum does not cover the magic). Where
+the length is too small for a header of magic 2, Kafka reads on into the next batch; here that is
+corrupt as well.
 """
 
 import io
@@ -23,15 +24,15 @@ from kafka_format.primitives import Buffer
 
 _CHUNK = 1024 * 1024
 _ZEROS = bytes(_CHUNK)
-_MOST_AT_ONCE = 64 * 1024 * 1024
-_LEAST_AHEAD = 4 * 1024
-_MOST_AHEAD = 64 * 1024  # so much a batch that somebody keeps holds on to
+_MAX_READ = 64 * 1024 * 1024
+_MIN_AHEAD = 4 * 1024
+_MAX_AHEAD = 64 * 1024  # a batch that a caller keeps keeps this much in memory
 
 AnyBatch: TypeAlias = RecordBatch | LegacyBatch
 
 
 class SegmentEnd(NamedTuple):
-    """Where the batches of a file end, and why; `error` says more unless the file just ends."""
+    """Where the batches of a file end, and why; `error` has details unless the file simply ends."""
 
     position: int
     reason: Literal["end_of_file", "zeroed_tail", "truncated_batch", "corrupt_batch"]
@@ -39,9 +40,10 @@ class SegmentEnd(NamedTuple):
 
 
 class LogFile:
-    """Batches of a buffer or of an open binary file, of which it holds one batch at a time.
+    """The batches of a buffer or of an open binary file, held in memory one at a time.
 
-    If batches are small it reads some ahead; they share that memory (64 KiB), as long as any lives.
+    Small batches are read ahead, several at once. They share that memory (64 KiB), which is freed
+    when the last of them is.
 
     >>> log = LogFile(segment_bytes)
     >>> for batch in log.batches(): ...
@@ -57,12 +59,12 @@ class LogFile:
         start: int = 0,
         end: int | None = None,
     ) -> None:
-        """Look at the bytes from `start` (a batch must begin there) up to `end`."""
+        """Read the bytes from `start`, where a batch must begin, up to `end`."""
         self._source = _source_of(source)
         self.path = path
         self.start = start
         self.limit = self._source.size if end is None else min(end, self._source.size)
-        self.end: SegmentEnd | None = None  # known when `batches` has run out
+        self.end: SegmentEnd | None = None  # set when `batches` is exhausted
 
     def batches(self) -> Iterator[AnyBatch]:
         position = self.start
@@ -114,10 +116,10 @@ class LogFile:
         return SegmentEnd(position, "corrupt_batch", error)
 
     def _is_zero_from(self, position: int) -> bool:
-        size = PREFIX.size  # a little at first: a log may have many places where one has to look
+        size = PREFIX.size  # small at first: a damaged log may be checked in many places
         while position < self.limit:
             chunk = bytes(self._source.read(position, min(size, self.limit - position)))
-            if not chunk or not _ZEROS.startswith(chunk):  # ten times as fast as to count them
+            if not chunk or not _ZEROS.startswith(chunk):  # ten times as fast as counting zeros
                 return False
             position += len(chunk)
             size = min(size * 8, _CHUNK)
@@ -131,9 +133,9 @@ class LogFile:
 def iter_batches(
     source: Buffer | BinaryIO, *, path: str = MEMORY, start: int = 0, end: int | None = None
 ) -> Iterator[AnyBatch]:
-    """All whole batches; damage that ends them early is raised, a torn or zeroed tail is not.
+    """Yield all whole batches. Damage before the end is raised; a torn or zeroed tail is not.
 
-    Kafka's own rule for reading a log. Who must know how it ended uses LogFile.
+    This is Kafka's own rule for reading a log. To find out how the log ended, use LogFile.
     """
     log = LogFile(source, path=path, start=start, end=end)
     yield from log.batches()
@@ -151,40 +153,40 @@ class _BufferSource:
 
 
 class _FileSource:
-    """Reads where it is told to, and ahead: a little, then more as long as it is read in order."""
+    """Reads a file with a read-ahead that grows while the reads are sequential."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self.size = file.seek(0, io.SEEK_END)
         self._ahead = memoryview(b"")
-        self._start = self.size  # where what was read ahead begins
+        self._start = self.size  # position of the read-ahead bytes
 
     def read(self, position: int, size: int) -> memoryview:
-        """Fewer bytes than asked for if the file shrank since it was measured."""
+        """Return `size` bytes, or fewer if the file shrank since it was opened."""
         at = position - self._start
         if at < 0 or at + size > len(self._ahead):
             in_order = 0 <= at <= len(self._ahead)
-            more = min(4 * len(self._ahead), _MOST_AHEAD) if in_order else 0
-            self._fill(position, max(size, more, _LEAST_AHEAD))
+            more = min(4 * len(self._ahead), _MAX_AHEAD) if in_order else 0
+            self._fill(position, max(size, more, _MIN_AHEAD))
             at = 0
         return self._ahead[at : at + size]
 
     def _fill(self, position: int, size: int) -> None:
-        self._ahead = memoryview(b"")  # let go of the old before there is the new
+        self._ahead = memoryview(b"")  # free the old bytes before reading the new ones
         self._file.seek(position)
         self._start, self._ahead = position, memoryview(self._bytes(self.size - position, size))
 
     def _bytes(self, left: int, size: int) -> bytes | bytearray:
-        """An unbuffered file gives what it likes, and of two gigabytes never all at once."""
+        """Read until `size` bytes are there: one read of an unbuffered file may return fewer."""
         size = max(0, min(size, left))
-        data = self._file.read(min(size, _MOST_AT_ONCE))
+        data = self._file.read(min(size, _MAX_READ))
         if len(data) == size:
             return data
         filled, got = bytearray(size), 0
         while data:
             filled[got : got + len(data)] = data
             got += len(data)
-            data = self._file.read(min(size - got, _MOST_AT_ONCE))
+            data = self._file.read(min(size - got, _MAX_READ))
         del filled[got:]
         return filled
 

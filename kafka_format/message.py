@@ -1,4 +1,4 @@
-"""Kafka's schema-described messages: a table per message, one engine for all of them.
+"""Decode and encode the messages that Kafka describes by schemas: one table per message.
 
 Coordinator records, KRaft metadata records, control records and the consumer protocol are all
 described by schemas: an ordered list of fields, each present in some versions of the message.
@@ -10,21 +10,21 @@ described by schemas: an ordered list of fields, each present in some versions o
     null       length -1                  uvarint 0
     struct?    int8: negative null, else the struct follows (inside a tag: uvarint 0 or 1)
     struct     its fields; then, in a flexible version, its tagged fields:
-               uvarint how many, each: uvarint tag, uvarint size, value, ascending by tag
+               uvarint count, then for each: uvarint tag, uvarint size, value, ascending by tag
 
 A tagged field equal to its default is not written. Tags not in the table are kept as bytes.
 
-A table is a text, one field a line, a struct's fields indented below its first use:
+A table is a text with one field per line; a struct's fields are indented below its first use:
 
     name  type[?]  [versions]  [tagN]  [=default]
 
-`?` is nullable, versions are `3+` or `1-2` (default: all), and the default, where none is said, is
-zero, empty, false, the zero uuid or a struct of such; never null.
+`?` is nullable, versions are `3+` or `1-2` (default: all), and a field without a `=default` has
+zero, empty, false, the zero uuid or a struct of these as its default; never null.
 
-Decoding mirrors the readers that Kafka generates (org.apache.kafka.common.protocol.Message): a
-known tag is read whatever its size says, any negative length is null, the last of two equal tags
-wins, bytes after the message are kept as `trailing`. So a value is what a broker would have seen.
-Whether the bytes are also those a broker would have written is the question of `check_canonical`.
+Decoding mirrors the readers that Kafka generates (org.apache.kafka.common.protocol.Message): the
+size of a known tag is ignored, any negative length is null, the last of two equal tags wins, bytes
+after the message are kept as `trailing`. So a value is what a broker would have read.
+`check_canonical` checks whether the bytes are also those that a broker would have written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from typing import Any, Final, NamedTuple
 
 from kafka_format.errors import MEMORY, CorruptError, Location
 from kafka_format.field_codecs import (
-    Codec,
+    FieldCodec,
     Label,
     array_codec,
     bool_codec,
@@ -46,10 +46,10 @@ from kafka_format.field_codecs import (
     number_codec,
     read_array,
     read_uvarint,
-    refused,
     string_codec,
     unexpected,
     uuid_codec,
+    with_kafka_text,
 )
 from kafka_format.java_text import ZERO_UUID, uuid_text
 from kafka_format.primitives import Buffer, write_unsigned_varint
@@ -83,9 +83,9 @@ class Message:
     ) -> None:
         self._layout = layout
         self._values = values
-        self.schema_version = schema_version  # as found, even where newer than the schema
+        self.schema_version = schema_version  # as found, even if newer than the schema
         self.unknown_tags = unknown_tags
-        self.trailing = trailing  # bytes behind the message, which Kafka ignores
+        self.trailing = trailing  # bytes after the message, which Kafka ignores
 
     @property
     def schema_name(self) -> str:
@@ -98,10 +98,10 @@ class Message:
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of this version in the schema's order, tagged ones among them."""
-        return {each.attribute: self._values[each.attribute] for each in self._layout.fields}
+        return {field.attribute: self._values[field.attribute] for field in self._layout.fields}
 
     def replace(self, **changes: Any) -> Message:
-        """The same message with other values in some fields."""
+        """Return a copy with other values in some fields."""
         built = self._layout.build({**self._values, **changes})
         built.schema_version = self.schema_version
         built.unknown_tags = self.unknown_tags
@@ -109,15 +109,15 @@ class Message:
         return built
 
     def to_json(self) -> dict[str, Any]:
-        """What Kafka's generated JsonConverter makes of it, as Python values.
+        """Return what Kafka's generated JsonConverter makes of the message, as Python values.
 
-        Kafka's camelCase names; bytes in base64; a tagged field only where it is not its default;
-        unknown tags and trailing bytes are not in it.
+        Names are Kafka's camelCase names, bytes are base64. A tagged field that has its default,
+        unknown tags and trailing bytes are left out.
         """
         return self._layout.to_json(self)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):  # also what copy and pickle ask for before there is a layout
+        if name.startswith("_"):  # copy and pickle ask for these before `_layout` is set
             raise AttributeError(name)
         try:
             return self._values[name]
@@ -143,7 +143,7 @@ class Message:
 
     def __repr__(self) -> str:
         parts = [f"v{self.schema_version}"] if self._layout.is_root else []
-        parts += [f"{name}={_shown(value)}" for name, value in self.fields.items()]
+        parts += [f"{name}={_value_text(value)}" for name, value in self.fields.items()]
         if self.unknown_tags:
             parts.append(f"unknown_tags={self.unknown_tags!r}")
         if self.trailing:
@@ -157,23 +157,23 @@ class Message:
         return _restore, (*names, *state)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, uuid.UUID):
         return uuid_text(value)
     if isinstance(value, tuple):
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{', '.join(map(_value_text, value))}]"
     return repr(value)
 
 
 def _restore(schema: str, name: str, layout_version: int, *state: Any) -> Message:
-    import kafka_format.schemas  # noqa: F401 - fills the registry in a process that has not yet
+    import kafka_format.schemas  # noqa: F401 - fills the registry in a new process
 
     layouts = REGISTRY[schema].layout(layout_version).walk()
     return Message(next(each for each in layouts if each.name == name), *state)
 
 
 class UnknownMessage(NamedTuple):
-    """A record of a type or version that no table here describes, with all of its bytes."""
+    """A record of a type or version that no table describes, with all of its bytes."""
 
     type_id: int
     version: int | None
@@ -193,7 +193,7 @@ class Field:
 
     name: str
     attribute: str  # the snake_case name that Kafka's own protocol documentation uses
-    type: str  # of the elements, where it is an array
+    type: str  # of the elements, if it is an array
     struct: Struct | None
     array: bool
     nullable: bool
@@ -219,7 +219,7 @@ _LINE = re.compile(
 
 
 class Schema:
-    """A message's table and its versions; `layout(version)` is what the engine runs on."""
+    """A message's table and its versions; `layout(version)` decodes and encodes one of them."""
 
     def __init__(self, name: str, versions: str, flexible: str, table: str) -> None:
         lowest, _, highest = versions.partition("-")
@@ -238,16 +238,16 @@ class Schema:
         return self.lowest <= version <= self.highest
 
     def layout(self, version: int) -> Layout:
-        """The fields of a version; beyond the known ones, of the nearest, as in Kafka's readers."""
+        """Return the layout of a version. Like Kafka's readers, use the nearest known version."""
         version = min(max(version, self.lowest), self.highest)
         if version not in self._layouts:
             self._layouts[version] = Layout(self, self.struct, version, is_root=True)
         return self._layouts[version]
 
     def new(self, schema_version: int | None = None, /, **fields: Any) -> Message:
-        """A message of that version (default: the newest); fields not given have their defaults.
+        """Return a message of a version (default: the newest); missing fields get their defaults.
 
-        Structs can be given as mappings and arrays as any iterable.
+        A struct may be passed as a mapping, an array as any iterable.
         """
         version = self.highest if schema_version is None else schema_version
         if not self.knows(version):
@@ -255,12 +255,12 @@ class Schema:
         return self.layout(version).build(fields)
 
     def from_json(self, node: Any, version: int) -> Message:
-        """The inverse of `Message.to_json`; a tagged field that is missing has its default."""
+        """Return the inverse of `Message.to_json`; a missing tagged field gets its default."""
         return self.layout(version).from_json(node)
 
 
 def _parse(name: str, table: str) -> Struct:
-    """Indentation nests: a deeper line belongs to the struct of the line above it."""
+    """Parse a table: an indented line belongs to the struct of the line above it."""
     root = Struct(name)
     known: dict[str, Struct] = {}
     open_structs = [(-1, root)]
@@ -330,7 +330,7 @@ class Layout:
         ]
 
     def walk(self) -> Iterator[Layout]:
-        """Itself and the layouts of all structs inside."""
+        """Yield this layout and those of all structs inside."""
         yield self
         for inner in self._inner.values():
             yield from inner.walk()
@@ -351,14 +351,14 @@ class Layout:
         label = f"{self.qualified_name}, its tagged fields"
         count, position = read_uvarint(data, position, label)
         unknown = []
-        for _ in range(count):  # at most as many as there are bytes: each takes two or more
+        for _ in range(count):  # ends with the bytes at the latest: each tag takes two or more
             tag, position = read_uvarint(data, position, label)
             size, position = read_uvarint(data, position, label)
             if tag in self._tagged:
                 attribute, read, _ = self._tagged[tag]
                 values[attribute], position = read(data, position)
             elif tag in self._later_tags:
-                raise refused(
+                raise with_kafka_text(
                     CorruptError(
                         Location(MEMORY, position),
                         f"tag {tag} in {self.qualified_name} version {self.version}",
@@ -374,7 +374,7 @@ class Layout:
     def write(self, out: bytearray, message: Message) -> None:
         if not isinstance(message, Message) or message._layout.name != self.name:  # noqa: SLF001
             raise ValueError(f"{self.qualified_name}: {message!r} is not such a struct")
-        values = message._values  # noqa: SLF001 - a layout and its messages are one thing
+        values = message._values  # noqa: SLF001 - a layout owns the values of its messages
         for attribute, _, write in self._plain:
             write(out, values[attribute])
         if self.flexible:
@@ -398,14 +398,14 @@ class Layout:
             write_unsigned_varint(out, len(content))
             out += content
 
-    def build(self, given: Mapping[str, Any]) -> Message:
-        unknown = given.keys() - self._codecs.keys()
+    def build(self, fields: Mapping[str, Any]) -> Message:
+        unknown = fields.keys() - self._codecs.keys()
         if unknown:
             raise ValueError(
                 f"{self.qualified_name} version {self.version} has no field {min(unknown)}"
             )
         values = dict(self._defaults)
-        for name, value in given.items():
+        for name, value in fields.items():
             values[name] = self._codecs[name].build(value)
         return Message(self, self.version, values)
 
@@ -432,7 +432,7 @@ class Layout:
         return Message(self, self.version, values)
 
     def absent(self, attribute: str) -> Any:
-        """The value of a field that only other versions have."""
+        """Return the value of a field that only other versions have: its default."""
         for each in self._all_fields:
             if each.attribute == attribute:
                 return self._default(each)
@@ -455,7 +455,7 @@ class Layout:
             self._inner[struct_.name] = inner
         return self._inner[struct_.name]
 
-    def _codec(self, each: Field) -> Codec:
+    def _codec(self, each: Field) -> FieldCodec:
         label = Label(self.qualified_name, each.name)
         if each.array:
             element = self._element_codec(each, label.element(), nullable=False)
@@ -468,7 +468,7 @@ class Layout:
             )
         return self._element_codec(each, label, nullable=each.nullable)
 
-    def _element_codec(self, each: Field, label: Label, *, nullable: bool) -> Codec:
+    def _element_codec(self, each: Field, label: Label, *, nullable: bool) -> FieldCodec:
         if each.struct is not None:
             return self._struct_codec(each.struct)
         if each.type == "string":
@@ -481,23 +481,23 @@ class Layout:
             return bool_codec(label)
         return number_codec(label, each.type)
 
-    def _struct_codec(self, struct_: Struct) -> Codec:
+    def _struct_codec(self, struct_: Struct) -> FieldCodec:
         inner = self._layout_of(struct_)
 
         def build(value: Any) -> Any:
             return inner.build(value) if isinstance(value, Mapping) else value
 
-        return Codec(inner.read, inner.write, inner.to_json, inner.from_json, build)
+        return FieldCodec(inner.read, inner.write, inner.to_json, inner.from_json, build)
 
 
 # --- whole messages -----------------------------------------------------------------------------
 
 
 def decode_message(schema: Schema, version: int, buffer: Buffer, start: int = 0) -> Message:
-    """The message that begins at `start`; whatever follows it is its `trailing`.
+    """Decode the message that begins at `start`; bytes after it become its `trailing`.
 
-    A version that the schema does not know is read as the nearest one it knows: callers to whom
-    that is not good enough ask `schema.knows` first.
+    A version that the schema does not know is read as the nearest one that it knows. A caller that
+    does not want this checks `schema.knows` first.
     """
     data = bytes(buffer)
     message, end = schema.layout(version).read(data, start)
@@ -507,7 +507,7 @@ def decode_message(schema: Schema, version: int, buffer: Buffer, start: int = 0)
 
 
 def encode_message(message: Message) -> bytes:
-    """The bytes of a message, without what frames it; `ValueError` if a value does not fit."""
+    """Encode a message without its frame. Raises ValueError if a value does not fit."""
     out = bytearray()
     message._layout.write(out, message)  # noqa: SLF001
     return bytes(out) + message.trailing
@@ -516,16 +516,16 @@ def encode_message(message: Message) -> bytes:
 def check_canonical(
     value: Message, found: Buffer, written: bytes, *, path: str = MEMORY, position: int = 0
 ) -> None:
-    """Raise unless the bytes found are those that a broker writes for their value.
+    """Raise CorruptError unless the bytes found are those that a broker writes for the value.
 
-    What Kafka reads but never writes ends here: bytes behind the message, an over-long varint, a
-    size of a tag that is not its value's, tags out of order, a tag that repeats the default.
+    This rejects what Kafka reads but never writes: bytes after the message, an over-long varint,
+    a wrong size of a tag, tags out of order, a tag that repeats the default.
     """
     found = bytes(found)
     if value.trailing:
         raise CorruptError(
             Location(path, position + len(found) - len(value.trailing)),
-            f"{len(value.trailing)} bytes behind a {value.schema_name}",
+            f"{len(value.trailing)} bytes after a {value.schema_name}",
             "none",
         )
     if found == written:
@@ -534,6 +534,6 @@ def check_canonical(
     at = next((i for i in both if found[i] != written[i]), len(both))
     raise CorruptError(
         Location(path, position + at),
-        f"bytes that go on with {found[at : at + 8].hex() or 'nothing'}",
+        f"bytes that continue with {found[at : at + 8].hex() or 'nothing'}",
         f"{written[at : at + 8].hex() or 'nothing'}, as Kafka writes this {value.schema_name}",
     )

@@ -1,4 +1,4 @@
-"""Records of the KRaft metadata log and its snapshots (and the framing of remote log metadata).
+"""Decode records of the KRaft metadata log and its snapshots, and frames of remote log metadata.
 
     value  uvarint frame version, always 1
            uvarint api key
@@ -6,9 +6,9 @@
            the record's struct, flexible from version 0
     key    null
 
-Mirrors org.apache.kafka.server.common.serialization.AbstractApiMessageSerde. Bytes behind the
-record are an error, as they are to a broker. An api key or a version that is in no table becomes
-an `UnknownMessage`: a broker stops there, a reader of evidence should not.
+Mirrors org.apache.kafka.server.common.serialization.AbstractApiMessageSerde. Bytes after the record
+are an error, as they are for a broker. An api key or a version that is in no table becomes an
+`UnknownMessage`, where a broker stops.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_format.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from kafka_format.field_codecs import refused
+from kafka_format.field_codecs import with_kafka_text
 from kafka_format.message import (
     Message,
     Schema,
@@ -45,7 +45,7 @@ _INT_MAX = 0x7FFF_FFFF
 
 
 class MetadataRecord(NamedTuple):
-    """A record; `name` None is an api key that no table has."""
+    """A record; `name` is None if no table has its api key."""
 
     api_key: int
     version: int
@@ -56,12 +56,12 @@ class MetadataRecord(NamedTuple):
 def decode_metadata_record(
     value: Buffer | None, *, path: str = MEMORY, position: int = 0, strict: bool = False
 ) -> MetadataRecord:
-    """With `strict`, bytes that a broker reads but would not have written so are errors."""
+    """Decode a record. With `strict`, bytes that a broker reads but never writes are errors."""
     return decode_framed(BY_API_KEY, value, path=path, position=position, strict=strict)
 
 
 def encode_metadata_record(record: MetadataRecord) -> bytes:
-    """The value's bytes; unknown ones are the bytes they were."""
+    """Return the value's bytes; an unknown message is returned unchanged."""
     if isinstance(record.value, UnknownMessage):
         return record.value.data
     out = bytearray()
@@ -79,7 +79,7 @@ def decode_framed(
     position: int = 0,
     strict: bool = False,
 ) -> MetadataRecord:
-    """A framed record of any set of api keys."""
+    """Decode a framed record of any set of api keys."""
     if value is None:
         raise TruncatedError(Location(path, position), "no value", "a framed record")
     data = bytes(value)
@@ -99,10 +99,10 @@ class Frame(NamedTuple):
 
 
 def decode_frame(data: bytes) -> Frame:
-    """What stands before the struct; its errors carry Kafka's texts, as in `field_codecs`."""
+    """Decode what precedes the struct. Errors carry Kafka's texts, as in `field_codecs`."""
     frame_version, at = _read_short(data, 0, "frame version")
     if frame_version != FRAME_VERSION:
-        raise refused(
+        raise with_kafka_text(
             UnsupportedError(
                 Location(MEMORY, 0), f"frame version {frame_version}", str(FRAME_VERSION)
             ),
@@ -130,20 +130,20 @@ def _decode(schemas: Mapping[int, Schema], data: bytes) -> MetadataRecord:
     if message.trailing:
         raise CorruptError(
             Location(MEMORY, len(data) - len(message.trailing)),
-            f"{len(message.trailing)} bytes behind a {schema.name}",
+            f"{len(message.trailing)} bytes after a {schema.name}",
             "none",
         )
     return MetadataRecord(api_key, version, schema.name, message)
 
 
 def _read_short(data: bytes, position: int, what: str) -> tuple[int, int]:
-    """Kafka's cast of an unsigned varint to a short: a negative int passes and loses its top."""
+    """Cast an unsigned varint to a short as Kafka does: a negative int loses its upper bits."""
     try:
         value, end = read_unsigned_varint(data, position)
     except FormatError as error:
-        raise refused(error, f"Error while reading {what}") from None
+        raise with_kafka_text(error, f"Error while reading {what}") from None
     if _SHORT_MAX < value <= _INT_MAX:
-        raise refused(
+        raise with_kafka_text(
             CorruptError(
                 Location(MEMORY, position), f"{what} {value}", f"a number up to {_SHORT_MAX}"
             ),

@@ -1,36 +1,37 @@
-"""`.index`: where in the `.log` a batch begins, for some of its batches.
+"""`.index`: the positions of some batches in the `.log`.
 
     file   = entry* padding*
     entry  = relative_offset i32, position i32
 
-`relative_offset` is the LAST offset of the batch that begins at `position`, less the base offset of
-the segment, which is in the file's name and nowhere in the file. Both grow strictly from entry to
-entry. The first batch of a segment never gets an entry, so no position is 0.
+`relative_offset` is the LAST offset of the batch that begins at `position`, minus the base offset
+of the segment, which is only in the file's name. Both increase strictly from entry to entry. The
+first batch of a segment never gets an entry, so no position is 0.
 
 Decoding stops at the first slot whose position is not positive, whose relative offset is negative,
 or in which either is not larger than in the slot before; see index_end for what follows the stop.
-Kafka (org.apache.kafka.storage.internals.log.OffsetIndex) takes `length // 8` slots for entries,
-whatever they hold, and drops them when it rebuilds the index after an unclean stop.
+Kafka (org.apache.kafka.storage.internals.log.OffsetIndex) treats `length // 8` slots as entries,
+whatever they hold, and drops them when it rebuilds the index after an unclean shutdown.
 """
 
 import os
-import struct
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
-from kafka_format.index_end import IndexParts, Stop, first_refused, index_bytes, split_tail
+from kafka_format.index_end import (
+    SegmentIndexFile,
+    Slots,
+    Stop,
+    first_refused,
+    index_bytes,
+    whole_slots,
+)
+from kafka_format.index_layout import OFFSET_INDEX_ENTRY
 from kafka_format.primitives import Buffer
 
-_ENTRY = struct.Struct(
-    ">i"  # relative_offset: last offset of the batch, less the base offset
-    "i"  # position: of the batch's first byte in the .log
-)
-ENTRY_SIZE = _ENTRY.size
+ENTRY_SIZE = OFFSET_INDEX_ENTRY.size
 DTYPE = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 
 
@@ -39,44 +40,24 @@ class OffsetIndexEntry(NamedTuple):
     position: int
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OffsetIndexFile(IndexParts):
-    """An `.index` as read: its entries, and what lies behind them."""
+class OffsetIndexFile(SegmentIndexFile):
+    """An `.index` as read: its entries, and what follows them."""
 
-    base_offset: int
-    entries: NDArray[np.void]
-    """Of DTYPE; a view of the decoded bytes, not a copy."""
-    padding_bytes: int = 0
-    trailing: bytes = b""
-    stop: Stop = Stop.END_OF_FILE
-
-    @classmethod
-    def of(
-        cls, base_offset: int, entries: Iterable[OffsetIndexEntry], *, padding_bytes: int = 0
-    ) -> Self:
-        stop = Stop.ZERO_PADDING if padding_bytes else Stop.END_OF_FILE
-        return cls(base_offset, np.array(list(entries), DTYPE), padding_bytes, stop=stop)
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:
-        """Offsets in the log, one per entry."""
-        return self.entries["relative_offset"].astype(np.int64) + self.base_offset
+    __slots__ = ()
+    DTYPE = DTYPE
 
 
-def decode_offset_index_columns(buffer: Buffer) -> NDArray[np.void]:
-    """Every whole slot as Kafka sees it, padding and damage included: a view, not a copy."""
-    return np.frombuffer(buffer, DTYPE, count=len(buffer) // ENTRY_SIZE)
+def decode_offset_index_columns(buffer: Buffer) -> Slots:
+    """Return every whole slot as Kafka sees it, padding and damage included: a view, no copy."""
+    return whole_slots(buffer, DTYPE)
 
 
 def decode_offset_index(buffer: Buffer, base_offset: int) -> OffsetIndexFile:
-    """Any bytes are an index: some entries, then padding, then bytes that are neither."""
-    slots = decode_offset_index_columns(buffer)
-    count, refused_for = _count_entries(slots)
-    tail = split_tail(buffer, count * ENTRY_SIZE, ENTRY_SIZE, refused_for)
-    return OffsetIndexFile(base_offset, slots[:count], tail.padding_bytes, tail.trailing, tail.stop)
+    """Split any bytes into entries, padding and the remaining bytes. Never raises."""
+    return OffsetIndexFile.decode(buffer, base_offset, _count_entries)
 
 
-def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
+def _count_entries(slots: Slots) -> tuple[int, Stop]:
     offset, position = slots["relative_offset"], slots["position"]
     out_of_range = (offset < 0) | (position <= 0)
     out_of_order = np.zeros(len(slots), np.bool_)
@@ -85,7 +66,9 @@ def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
 
 
 def iter_offset_index(file: OffsetIndexFile) -> Iterator[OffsetIndexEntry]:
-    return map(OffsetIndexEntry._make, _ENTRY.iter_unpack(file.entries.view(np.uint8).data))
+    return map(
+        OffsetIndexEntry._make, OFFSET_INDEX_ENTRY.iter_unpack(file.entries.view(np.uint8).data)
+    )
 
 
 def encode_offset_index(file: OffsetIndexFile) -> bytes:

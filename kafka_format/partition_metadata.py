@@ -2,11 +2,11 @@
 
     file  = "version: 0" LF "topic_id: " uuid
 
-No line end behind the last line. The id is 22 characters of URL-safe base64 (java_text).
+No line end follows the last line. The id is 22 characters of URL-safe base64 (java_text).
 
-Mirrors PartitionMetadataFile and PartitionMetadataReadBuffer: the words before the colons are not
-looked at, a version of 0 or more is accepted (so that newer brokers can add lines), the id of all
-zeros is not. What follows the second line nobody reads; it is kept as `trailing`.
+Mirrors PartitionMetadataFile and PartitionMetadataReadBuffer: the words before the colons are
+ignored, a version of 0 or more is accepted (so that newer brokers can add lines), an id of all
+zeros is not. Brokers ignore what follows the second line; it is kept as `trailing`.
 """
 
 import os
@@ -17,12 +17,12 @@ from typing import NamedTuple
 from kafka_format import java_text
 from kafka_format.errors import MEMORY, CorruptError, Location, TruncatedError, UnsupportedError
 from kafka_format.file_bytes import read_file_bytes
-from kafka_format.java_text import Line, shown
+from kafka_format.java_text import Line, excerpt
 from kafka_format.primitives import Buffer
 
 VERSION = 0
 MAX_SIZE = 8 * 1024
-"""Kafka writes 43 bytes. What Java reads at once is 8 KiB: UTF-8 beyond it goes unchecked."""
+"""Kafka writes 43 bytes. Java reads 8 KiB at once and would not check UTF-8 beyond that."""
 
 _SEPARATOR = re.compile(r":\s+", re.ASCII)
 
@@ -31,7 +31,7 @@ class PartitionMetadata(NamedTuple):
     topic_id: uuid.UUID
     version: int = VERSION
     trailing: bytes = b""
-    """All that follows the topic id: nothing, in a file by Kafka; else from its line end on."""
+    """All that follows the topic id, its line end included; nothing in a file that Kafka wrote."""
 
 
 def decode_partition_metadata(buffer: Buffer, *, path: str = MEMORY) -> PartitionMetadata:
@@ -61,7 +61,7 @@ def _value(line: Line, expected: str, path: str) -> str:
 
 
 def _malformed(line: Line, expected: str, path: str) -> CorruptError:
-    return CorruptError(Location(path, line.position), shown(line.text), expected)
+    return CorruptError(Location(path, line.position), excerpt(line.text), expected)
 
 
 def encode_partition_metadata(metadata: PartitionMetadata) -> bytes:

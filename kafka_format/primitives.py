@@ -3,12 +3,12 @@
     unsigned varint   little-endian groups of seven bits, at most 5 bytes, a 32-bit pattern
     varint, varlong   zig-zag inside such groups; at most 5 and 10 bytes
 
-A reader takes `(buffer, position)` and returns `(value, next position)`. Its errors count positions
-in that buffer; a caller that knows the file says so with `FormatError.moved`.
+A reader takes `(buffer, position)` and returns `(value, next position)`. Its errors have positions
+in that buffer; a caller that knows the file adjusts them with `FormatError.moved`.
 
 Mirrors org.apache.kafka.common.utils.ByteUtils: an over-long encoding is accepted (a zero in five
-bytes), bits beyond the width fall off. An unsigned varint of five bytes can be negative in Java;
-here it is the unsigned pattern, and the caller decides.
+bytes), bits beyond the width are dropped. An unsigned varint of five bytes can be negative in Java;
+here it is the unsigned pattern, and the caller converts it.
 """
 
 from typing import TypeAlias
@@ -70,7 +70,7 @@ def _read_groups(buffer: Buffer, start: int, max_shift: int) -> tuple[int, int]:
 
 
 def write_unsigned_varint(out: bytearray, value: int) -> None:
-    """Append the shortest encoding of a 32-bit pattern; a negative value counts as its pattern."""
+    """Append the shortest encoding of a 32-bit pattern; negative values are written as theirs."""
     _write_groups(out, value & _UINT32)
 
 
@@ -90,12 +90,12 @@ def _write_groups(out: bytearray, pattern: int) -> None:
 
 
 def varint_size(value: int) -> int:
-    """Bytes that `write_varint` takes."""
+    """Return how many bytes `write_varint` appends."""
     return _groups_size(((value << 1) ^ (value >> 31)) & _UINT32)
 
 
 def varlong_size(value: int) -> int:
-    """Bytes that `write_varlong` takes."""
+    """Return how many bytes `write_varlong` appends."""
     return _groups_size(((value << 1) ^ (value >> 63)) & _UINT64)
 
 

@@ -1,15 +1,15 @@
-"""`.snapshot`: what a broker remembers of each idempotent producer, up to the offset in the name.
+"""`.snapshot`: a broker's state of each idempotent producer, up to the offset in the name.
 
     file   = version i16 (1), crc u32, count i32, entry * count
     entry  = producer_id i64, producer_epoch i16, last_sequence i32, last_offset i64,
              offset_delta i32, timestamp i64, coordinator_epoch i32, current_txn_first_offset i64
 
-`crc` is the CRC-32C of everything behind it, to the end of the file. The order of the entries is
-that of a java.util.HashMap: it tells nothing. A producer with markers only has last_sequence and
+`crc` is the CRC-32C of everything after it, to the end of the file. The entries are in the order of
+a java.util.HashMap, which has no meaning. A producer that wrote only markers has last_sequence and
 last_offset -1 and offset_delta 0; without an open transaction current_txn_first_offset is -1.
 
-Mirrors ProducerStateManager.readSnapshot, which throws the file away where we raise. Bytes behind
-the last entry are read by nobody but do count for the checksum; they are kept as `trailing`.
+Mirrors ProducerStateManager.readSnapshot, which deletes the file where this module raises. Brokers
+ignore bytes after the last entry, but the checksum covers them; they are kept as `trailing`.
 """
 
 import io
@@ -50,7 +50,7 @@ _ENTRY = struct.Struct(
     "h"  # producer_epoch
     "i"  # last_sequence: of the last batch
     "q"  # last_offset: of the last batch
-    "i"  # offset_delta: last less first offset of the last batch
+    "i"  # offset_delta: last minus first offset of the last batch
     "q"  # timestamp: of the last batch, or of a later marker
     "i"  # coordinator_epoch: of the last marker; -1 before the first
     "q"  # current_txn_first_offset: -1 if no transaction is open
@@ -85,7 +85,7 @@ class ProducerSnapshotEntry(NamedTuple):
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ProducerSnapshotFile:
     entries: NDArray[np.void]
-    """Of DTYPE, in the order of the file; a view of the decoded bytes, not a copy."""
+    """An array of DTYPE, in the order of the file: a view of the decoded bytes, not a copy."""
     trailing: bytes = b""
     crc: int | None = None
     """As stored; None lets the encoder compute it."""
@@ -105,7 +105,7 @@ class ProducerSnapshotFile:
 def decode_producer_snapshot(
     buffer: Buffer, *, verify_crc: bool = True, path: str = MEMORY
 ) -> ProducerSnapshotFile:
-    """`verify_crc=False` reads what a broker would throw away, for whoever looks at the damage."""
+    """Decode a snapshot. `verify_crc=False` reads one that a broker would delete as damaged."""
     stored_crc, count = _decode_header(buffer, len(buffer), path)
     if verify_crc:
         _require_crc(stored_crc, crc32c(memoryview(buffer)[_COUNT_POSITION:]), path)
@@ -115,12 +115,12 @@ def decode_producer_snapshot(
 
 
 def require_header(head: Buffer, size: int, path: str) -> None:
-    """Raise a FormatError if a file of `size` bytes that begins like this cannot be a snapshot."""
+    """Raise FormatError if a file of `size` bytes with this beginning cannot be a snapshot."""
     _decode_header(head, size, path)
 
 
 def _decode_header(head: Buffer, size: int, path: str) -> tuple[int, int]:
-    """The stored checksum and the count of entries, for which `size` bytes have room."""
+    """Return the stored checksum and the count of entries, all of which fit in `size` bytes."""
     if len(head) < _HEADER.size:
         location = Location(path, len(head))
         raise TruncatedError(location, "the end of the file", f"{_HEADER.size} bytes of header")
@@ -166,7 +166,7 @@ def read_producer_snapshot(
 
 
 def iter_read_producer_snapshot(path: str | os.PathLike[str]) -> Iterator[ProducerSnapshotEntry]:
-    """The entries of a file, some in memory at a time; before the first, all of it is checked."""
+    """Yield the entries of a file in bounded memory. The whole file is checked first."""
     name = os.fspath(path)
     with open_evidence(path) as raw, io.BufferedReader(raw) as file:
         size = raw.size
@@ -179,6 +179,6 @@ def iter_read_producer_snapshot(path: str | os.PathLike[str]) -> Iterator[Produc
         file.seek(_HEADER.size)
         for first in range(0, count, _PIECE_ENTRIES):
             data = file.read(min(count - first, _PIECE_ENTRIES) * ENTRY_SIZE)
-            if len(data) % ENTRY_SIZE:  # somebody cuts it meanwhile
+            if len(data) % ENTRY_SIZE:  # the file was truncated meanwhile
                 raise TruncatedError(Location(name, file.tell()), "the end of the file", "entries")
             yield from map(ProducerSnapshotEntry._make, _ENTRY.iter_unpack(data))

@@ -5,17 +5,17 @@ r"""Java properties, and the one such file of a log directory: `meta.properties`
     comment  = WS* ("#" | "!") ... EOL
     property = WS* key WS* ["=" | ":"] WS* value EOL
 
-EOL is LF, CR LF or CR; WS is space, tab or form feed. A property goes on in the next line if its
-own ends in an odd number of backslashes; the WS at the beginning of that line is skipped. In key
-and value `\t \n \r \f \uXXXX` are what they are elsewhere, and before any other character a
-backslash only takes away its meaning. Of a key given twice the last value counts.
+EOL is LF, CR LF or CR; WS is space, tab or form feed. A property continues on the next line if its
+line ends in an odd number of backslashes; the WS at the beginning of the next line is skipped. In
+key and value `\t \n \r \f \uXXXX` have their usual meaning, and before any other character a
+backslash is dropped. If a key occurs twice, the last value applies.
 
-Bytes are ISO-8859-1 for java.util.Properties.load(InputStream), which Kafka reads with. It writes
+Kafka reads with java.util.Properties.load(InputStream), for which bytes are ISO-8859-1. It writes
 with a UTF-8 Writer and without \uXXXX: a letter beyond ASCII does not survive, not even in Kafka.
 
-Lines are kept as they were read, comment and date too, so that decode and encode give the same
-bytes. Properties.store writes a `#` line, the date as a second one, and the properties in the
-order of a ConcurrentHashMap (from JDK 18 on sorted by key).
+Lines are kept as they were read, including comments, so that decode and encode give the same bytes.
+Properties.store writes a `#` line, the date as a second one, and the properties in the order of a
+ConcurrentHashMap (sorted by key since JDK 18).
 
     meta.properties v0   [broker.id] [cluster.id] [directory.id], and version=0 or no version
     meta.properties v1   version=1 cluster.id node.id [directory.id]
@@ -30,11 +30,11 @@ from typing import NamedTuple, TypeVar
 from kafka_format import java_text
 from kafka_format.errors import MEMORY, CorruptError, Location, UnsupportedError
 from kafka_format.file_bytes import read_file_bytes
-from kafka_format.java_text import shown
+from kafka_format.java_text import excerpt
 from kafka_format.primitives import Buffer
 
 MAX_SIZE = 1024 * 1024
-"""Kafka writes about 150 bytes; people edit these files, but not that much."""
+"""Kafka writes about 150 bytes; this leaves room for manual edits."""
 
 _NATURAL_LINE = re.compile(r"[ \t\f]*([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _KEY = re.compile(r"(?:\\.|[^\\=: \t\f])*", re.DOTALL)
@@ -42,7 +42,7 @@ _SEPARATOR = re.compile(r"[ \t\f]*[=:]?[ \t\f]*")
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _MEANINGS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _SPELLINGS = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
-_TRIMMED = "".join(map(chr, range(0x21)))  # by Java's String.trim
+_TRIMMED = "".join(map(chr, range(0x21)))  # the characters that Java's String.trim removes
 _Value = TypeVar("_Value")
 _SPECIAL = re.compile(r"[\t\n\r\f=:#!\\]")
 
@@ -57,7 +57,7 @@ class PropertiesLine(NamedTuple):
     """A property with all its lines; or, without a property, a blank line or a comment."""
 
     raw: bytes
-    """Line ends included: all lines in a row are the file."""
+    """Line ends included: all lines joined are the file."""
     property: Property | None = None
 
 
@@ -66,7 +66,7 @@ class PropertiesFile(NamedTuple):
 
     @classmethod
     def of(cls, properties: Mapping[str, str], *, date: str, comment: str = "") -> "PropertiesFile":
-        """The file that Properties.store(Writer) writes, in the order given."""
+        """Return the file that Properties.store(Writer) writes, with the keys in this order."""
         texts = [f"#{comment}\n", f"#{date}\n"]
         for key, value in properties.items():
             texts.append(f"{_escaped(key, spaces=True)}={_escaped(value, spaces=False)}\n")
@@ -81,14 +81,14 @@ class PropertiesFile(NamedTuple):
                 yield line.property
 
     def find(self, key: str) -> "Property | None":
-        """What counts for a key: its last line."""
+        """Return the last property with this key, which is the one that applies."""
         return next(
             (found for found in reversed(list(self.properties())) if found.key == key), None
         )
 
 
 def decode_properties(buffer: Buffer, *, path: str = MEMORY) -> PropertiesFile:
-    text = bytes(buffer).decode("latin-1")  # a byte is a character: positions agree
+    text = bytes(buffer).decode("latin-1")  # one character per byte: positions agree
     return PropertiesFile(tuple(_iter_lines(text, path)))
 
 
@@ -103,20 +103,20 @@ def _iter_lines(text: str, path: str) -> Iterator[PropertiesLine]:
 
 
 def _logical_line(text: str, position: int) -> tuple[str | None, int]:
-    """The next property with its lines joined, or None for a blank or comment line; and its end."""
+    """Return the next property, its lines joined (None: blank or comment), and its end."""
     parts: list[str] = []
     while position < len(text):
         natural = next(_NATURAL_LINE.finditer(text, position))
         position = natural.end()
         part = natural[1]
         if part.startswith(("#", "!")) and not parts:
-            return None, position  # also behind a line of nothing but a backslash: Java's way
+            return None, position  # like Java, also after a line of only a backslash
         if (len(part) - len(part.rstrip("\\"))) % 2 == 0:
             return "".join((*parts, part)) or None, position
         if len(part) > 1:
             parts.append(part[:-1])
-    # The file ends in a backslash. Java drops it, and if nothing else was in the line takes what
-    # is left for a property: of an empty key. It does not behind CR LF, where it looks for more.
+    # The file ends in a backslash, which Java drops. If the line has nothing else, Java takes the
+    # empty rest for a property with an empty key, except after CR LF, where it looks for a line.
     return "".join(parts) or (None if text.endswith("\r\n") else ""), position
 
 
@@ -138,7 +138,7 @@ def _unescaped(text: str, location: Location) -> str:
     if "\\" not in text:
         return text
     plain = _ESCAPE.sub(lambda found: _meaning(found[1], text, location), text)
-    # Java's \ud83d\ude00 is one character in two halves; half a one stays as it is.
+    # Java's \ud83d\ude00 is one character in two surrogates; a lone surrogate is kept.
     return plain.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 
@@ -146,12 +146,12 @@ def _meaning(escaped: str, text: str, location: Location) -> str:
     if len(escaped) > 1:
         return chr(int(escaped[1:], 16))
     if escaped == "u":
-        raise CorruptError(location, shown(text), "four hex digits after \\u")
+        raise CorruptError(location, excerpt(text), "four hex digits after \\u")
     return _MEANINGS.get(escaped, escaped)
 
 
 def _escaped(text: str, *, spaces: bool) -> str:
-    """A key (every space escaped) or a value (a space at its beginning) as Java stores it."""
+    """Escape a key (every space) or a value (only a space at its beginning) as Java does."""
     escaped = _SPECIAL.sub(lambda found: _SPELLINGS.get(found[0], "\\" + found[0]), text)
     if spaces:
         return escaped.replace(" ", "\\ ")
@@ -167,7 +167,7 @@ def read_properties(path: str | os.PathLike[str]) -> PropertiesFile:
 
 
 class MetaProperties(NamedTuple):
-    """What `meta.properties` says: which node of which cluster owns the log directory."""
+    """The content of `meta.properties`: the node and the cluster that own the log directory."""
 
     version: int
     cluster_id: str | None = None
@@ -181,7 +181,7 @@ def decode_meta_properties(buffer: Buffer, *, path: str = MEMORY) -> MetaPropert
 
 
 def meta_properties(file: PropertiesFile, *, path: str = MEMORY) -> MetaProperties:
-    """The typed view; raises where org.apache.kafka.metadata.properties.MetaProperties throws."""
+    """Parse the values. Raises where org.apache.kafka.metadata.properties.MetaProperties throws."""
     version = _version(file, path)
     node_id = file.find("broker.id" if version == 0 else "node.id")
     cluster_id = file.find("cluster.id")
@@ -217,12 +217,12 @@ def _parsed(
     value = parse(written.value)
     if value is None:
         location = Location(path, written.position)
-        raise CorruptError(location, f"{written.key}={shown(written.value)}", expected)
+        raise CorruptError(location, f"{written.key}={excerpt(written.value)}", expected)
     return value
 
 
 def encode_meta_properties(meta: MetaProperties, *, date: str, sort_keys: bool = False) -> bytes:
-    """A fresh file as Kafka on JDK 11 or 17 writes it; with `sort_keys` as on JDK 18 and later.
+    """Encode a new file as Kafka on JDK 11 or 17 does; with `sort_keys` as on JDK 18 and later.
 
     `date` is java.util.Date's text, such as `Sat Nov 15 08:09:10 UTC 2025`.
     """
@@ -239,7 +239,7 @@ def encode_meta_properties(meta: MetaProperties, *, date: str, sort_keys: bool =
 
 
 def _hash_bucket(key: str) -> int:
-    """Where java.util.Properties, while it has 16 buckets, iterates to a key."""
+    """Return the place of a key in the iteration order of java.util.Properties with 16 buckets."""
     java_hash = 0
     for character in key:
         java_hash = (java_hash * 31 + ord(character)) & 0xFFFF_FFFF

@@ -1,4 +1,4 @@
-"""`quorum-state` of the metadata log: whom this node follows or voted for, and in which epoch.
+"""`quorum-state` of the metadata log: the leader that this node follows, its vote and the epoch.
 
     v0  {"clusterId":"","leaderId":1,"leaderEpoch":2,"votedId":-1,"appliedOffset":0,
          "currentVoters":[{"voterId":1}],"data_version":0}
@@ -8,9 +8,9 @@ One line of JSON without spaces and without a line end. Version 0 is written whi
 0 (voters in the configuration), version 1 with a dynamic quorum. -1 is "none" for leader and vote.
 
 Mirrors org.apache.kafka.raft.FileQuorumStateStore and the generated QuorumStateDataJsonConverter:
-fields of the other version are read if they are there, unknown ones are ignored. Only the first
-line is read, and of it only the object; what follows is kept as `trailing`. Stricter than Kafka in
-one point: data_version must be an integer, where Jackson makes 0 of `"x"`, 1 of 1.9 and of 65537.
+fields of the other version are read if present, unknown ones are ignored. Only the object on the
+first line is read; what follows is kept as `trailing`. Stricter than Kafka in one point:
+data_version must be an integer, where Jackson reads `"x"` as 0, and 1.9 and 65537 as 1.
 """
 
 import os
@@ -20,12 +20,12 @@ from typing import Any, NamedTuple
 from kafka_format import java_text, json_text
 from kafka_format.errors import MEMORY, CorruptError, Location, TruncatedError, UnsupportedError
 from kafka_format.file_bytes import read_file_bytes
-from kafka_format.java_text import ZERO_UUID, shown
+from kafka_format.java_text import ZERO_UUID, excerpt
 from kafka_format.primitives import Buffer
 
 VERSIONS = (0, 1)
 MAX_SIZE = 1024 * 1024
-"""A voter takes at most 23 bytes: tens of thousands of voters, where a quorum has three or five."""
+"""Room for tens of thousands of voters of at most 23 bytes; a quorum has three or five."""
 
 NONE = -1
 
@@ -36,13 +36,13 @@ class QuorumState(NamedTuple):
     leader_epoch: int = NONE
     voted_id: int = NONE
     voted_directory_id: uuid.UUID = ZERO_UUID
-    """Version 1."""
+    """Version 1 only."""
     cluster_id: str = ""
-    """Version 0; brokers leave it empty."""
+    """Version 0 only; brokers leave it empty."""
     applied_offset: int = 0
-    """Version 0; brokers leave it 0."""
+    """Version 0 only; brokers leave it 0."""
     current_voters: tuple[int, ...] | None = ()
-    """Version 0; null is legal in the schema."""
+    """Version 0 only; the schema allows null."""
     trailing: bytes = b""
     """All that follows the object."""
 
@@ -72,7 +72,7 @@ def decode_quorum_state(buffer: Buffer, *, path: str = MEMORY) -> QuorumState:
 
 
 class _Fields:
-    """Typed access to a JSON object; a field without a default must be there."""
+    """Typed access to a JSON object; a field without a default is required."""
 
     def __init__(self, fields: dict[str, Any], path: str) -> None:
         self._fields = fields
@@ -91,7 +91,7 @@ class _Fields:
             return default
         value = self.get(name)
         if not json_text.is_integer(value, bits=bits):
-            raise self.error(f"{name} {shown(repr(value))}", f"an integer of {bits} bits")
+            raise self.error(f"{name} {excerpt(repr(value))}", f"an integer of {bits} bits")
         return int(value)
 
     def text(self, name: str, *, default: str | None = None) -> str:
@@ -99,7 +99,7 @@ class _Fields:
             return default
         value = self.get(name)
         if not isinstance(value, str):
-            raise self.error(f"{name} {shown(repr(value))}", "a string")
+            raise self.error(f"{name} {excerpt(repr(value))}", "a string")
         return value
 
     def uuid_of(self, name: str, *, default: uuid.UUID | None) -> uuid.UUID:
@@ -108,7 +108,7 @@ class _Fields:
         text = self.text(name)
         value = java_text.parse_uuid(text)
         if value is None:
-            raise self.error(f"{name} {shown(text)}", "a UUID in base64")
+            raise self.error(f"{name} {excerpt(text)}", "a UUID in base64")
         return value
 
     def error(self, found: str, expected: str) -> CorruptError:
@@ -122,14 +122,14 @@ def _voters(fields: _Fields, *, default: tuple[int, ...] | None) -> tuple[int, .
     if voters is None:
         return None
     if not isinstance(voters, list):
-        raise fields.error(f"currentVoters {shown(repr(voters))}", "an array or null")
+        raise fields.error(f"currentVoters {excerpt(repr(voters))}", "an array or null")
     return tuple(_voter_id(voter, fields) for voter in voters)
 
 
 def _voter_id(voter: Any, fields: _Fields) -> int:
     voter_id: Any = voter.get("voterId") if isinstance(voter, dict) else None
     if not json_text.is_integer(voter_id, bits=32):
-        raise fields.error(f"voter {shown(repr(voter))}", "an object with an integer voterId")
+        raise fields.error(f"voter {excerpt(repr(voter))}", "an object with an integer voterId")
     return int(voter_id)
 
 
@@ -153,7 +153,7 @@ def encode_quorum_state(state: QuorumState) -> bytes:
         text = f'{{{election},"votedDirectoryId":"{directory}","data_version":1}}'
     else:
         raise ValueError(f"data_version {state.data_version} is not one of {VERSIONS}")
-    return text.encode("utf-8", "replace") + state.trailing  # Java, too, writes half a pair as "?"
+    return text.encode("utf-8", "replace") + state.trailing  # a lone surrogate is "?", as in Java
 
 
 def _voters_text(voters: tuple[int, ...] | None) -> str:

@@ -1,4 +1,4 @@
-"""Records inside a magic 2 batch, and the value every magic's records are read into.
+"""Decode and encode the records of a magic 2 batch; `Record` serves all magics.
 
     record  = length: varint   bytes after it
               attributes: i8   0; nothing is defined
@@ -9,10 +9,10 @@
 
 A record fills its length exactly, and `recordCount` records fill the (decompressed) payload
 exactly. Offsets and timestamps are 64-bit sums that wrap. Under LogAppendTime every record has the
-batch's maximum timestamp and its own delta means nothing.
+batch's maximum timestamp, and its delta is ignored.
 
-Mirrors org.apache.kafka.common.record.DefaultRecord: the same bytes are taken and refused. Any
-negative length of a key or value is null to Kafka, though every writer writes -1; so it is here.
+Mirrors org.apache.kafka.common.record.DefaultRecord: accepts and rejects the same bytes. Like
+Kafka, read any negative length of a key or value as null, though every writer writes -1.
 """
 
 import enum
@@ -33,17 +33,17 @@ NO_TIMESTAMP = -1
 NO_SEQUENCE = -1
 
 SLICE_RECORDS = 16 * 1024
-"""So many records are values at once, where a batch has more and is walked through."""
+"""How many records the iterators decode at a time."""
 
 MANY_HEADERS = 4096
 
 _INT32_MAX = 2**31 - 1
-_new_tuple = tuple.__new__  # a NamedTuple made at half the price of calling it
-_FAR = 2**62  # two numbers nearer to zero than this have a sum of 64 bits
+_new_tuple = tuple.__new__  # makes a NamedTuple in half the time of calling its class
+_FAR = 2**62  # the sum of two numbers of a smaller magnitude fits in 64 bits
 
 
 class TimestampType(enum.IntEnum):
-    """Whose clock a timestamp is of; `str()` is the name as Kafka prints it."""
+    """Whether the producer or the broker set the timestamp; `str()` is Kafka's name for it."""
 
     NO_TIMESTAMP_TYPE = -1  # magic 0
     CREATE_TIME = 0
@@ -54,22 +54,22 @@ class TimestampType(enum.IntEnum):
 
 
 class Header(NamedTuple):
-    """A key that is not UTF-8 keeps its bytes as lone surrogates (`surrogateescape`)."""
+    """A header. A key that is not UTF-8 keeps its bytes as lone surrogates (`surrogateescape`)."""
 
     key: str
     value: bytes | None
 
 
 class ManyHeaders(Sequence[Header]):
-    """The headers of a record that has thousands, kept as bytes: of those, two may be a header.
+    """The headers of a record that has thousands, kept as bytes: a header may be only two bytes.
 
-    Equal to a tuple of the same headers; each is made when it is asked for.
+    Equal to a tuple of the same headers. A header is decoded when it is accessed.
     """
 
     __slots__ = ("_count", "_data")
 
     def __init__(self, data: bytes, count: int) -> None:
-        """`data` is `count` sound headers, one after the other."""
+        """Wrap `data`, which holds `count` valid headers."""
         self._data = data
         self._count = count
 
@@ -90,7 +90,7 @@ class ManyHeaders(Sequence[Header]):
     @overload
     def __getitem__(self, index: slice) -> tuple[Header, ...]: ...
     def __getitem__(self, index: int | slice) -> Header | tuple[Header, ...]:
-        """Walks there."""
+        """Decode the headers up to `index`."""
         if isinstance(index, slice):
             return tuple(self)[index]
         return next(islice(self, range(self._count)[index], None))
@@ -105,7 +105,7 @@ class ManyHeaders(Sequence[Header]):
 
 
 class Record(NamedTuple):
-    """A record as read, whatever its magic. Null is None, empty is b""."""
+    """A record as read, of any magic. Null is None, empty is b""."""
 
     offset: int
     timestamp: int  # epoch milliseconds; -1 for none, as in magic 0
@@ -117,7 +117,7 @@ class Record(NamedTuple):
 
 
 class SimpleRecord(NamedTuple):
-    """A record to be written. Without an offset it gets the one after its predecessor's."""
+    """A record to write. Without an offset it gets the one after the previous record's."""
 
     timestamp: int
     key: bytes | None
@@ -139,20 +139,11 @@ def decode_records(
     base_sequence: int = NO_SEQUENCE,
     log_append_time: int | None = None,
 ) -> list[Record]:
-    """All records of a batch, from its decompressed payload; errors count positions in that."""
+    """Decode all records of a decompressed payload; errors have positions in the payload."""
     if count == 0:
         return []
-    return _decode_slice(
-        payload,
-        0,
-        0,
-        count,
-        count,
-        base_offset,
-        base_timestamp,
-        base_sequence,
-        log_append_time,
-    )[0]
+    bases = _Bases(base_offset, base_timestamp, base_sequence, log_append_time)
+    return _decode_slice(payload, 0, 0, count, count, bases)[0]
 
 
 def iter_record_slices(
@@ -165,31 +156,32 @@ def iter_record_slices(
     log_append_time: int | None = None,
     size: int = SLICE_RECORDS,
 ) -> Iterator[list[Record]]:
-    """As `decode_records`, `size` at a time: seven bytes may be a record, 200 as a value."""
-    bases = (base_offset, base_timestamp, base_sequence, log_append_time)
+    """Decode `size` records at a time: a record of seven bytes takes 200 as a Record."""
+    bases = _Bases(base_offset, base_timestamp, base_sequence, log_append_time)
     position = 0
     for first in range(0, count, size):
-        records, position = _decode_slice(payload, position, first, size, count, *bases)
+        records, position = _decode_slice(payload, position, first, size, count, bases)
         yield records
 
 
-def _decode_slice(
-    payload: bytes,
-    position: int,
-    first: int,
-    size: int,
-    count: int,
-    base_offset: int,
-    base_timestamp: int,
-    base_sequence: int,
-    log_append_time: int | None,
-) -> tuple[list[Record], int]:
-    """Up to `size` of `count` records, from the one of this number on; the position behind them.
+class _Bases(NamedTuple):
+    """The header fields of a batch that its records are relative to."""
 
-    One long loop with its varints written out, since a call a field would halve its speed. Only
-    the end of a record is compared with its length: positions never go back, so a field that ran
-    over a boundary ends beyond it. What runs off the payload altogether is an IndexError.
+    offset: int
+    timestamp: int
+    sequence: int
+    log_append_time: int | None
+
+
+def _decode_slice(  # noqa: PLR0915 - one loop with its varints inline: calls would halve its speed
+    payload: bytes, position: int, first: int, size: int, count: int, bases: _Bases
+) -> tuple[list[Record], int]:
+    """Decode up to `size` of `count` records, beginning with record `first`; return their end too.
+
+    Only the end of a record is compared with its length: positions never decrease, so a field that
+    crosses a boundary ends beyond it. A field that crosses the end of the payload is an IndexError.
     """
+    base_offset, base_timestamp, base_sequence, log_append_time = bases
     records: list[Record] = []
     append, new = records.append, _new_tuple
     may_wrap = not (-_FAR < base_offset < _FAR and -_FAR < base_timestamp < _FAR)
@@ -337,7 +329,10 @@ def wrap_int64(value: int) -> int:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """Sequences go from 2147483647 to 0; in Java's ints, for deltas that only damage makes too."""
+    """Add to a sequence, which wraps from 2147483647 to 0.
+
+    Computed with the overflow of Java's int, also for the negative deltas of damaged records.
+    """
     if sequence > _wrap_int32(_INT32_MAX - increment):
         return _wrap_int32(increment - (_INT32_MAX - sequence) - 1)
     return _wrap_int32(sequence + increment)
@@ -369,7 +364,7 @@ def _left_over(position: int, end: int, count: int) -> NoReturn:
 
 
 def encode_records(records: Iterable[Record], *, base_offset: int, base_timestamp: int) -> bytes:
-    """The uncompressed payload: every record with its distance from the two bases."""
+    """Encode the uncompressed payload: offsets and timestamps are relative to the two bases."""
     out = bytearray()
     for record in records:
         _append_record(
@@ -403,8 +398,8 @@ def _append_nullable(out: bytearray, value: bytes | None) -> None:
         out += value
 
 
-def place(records: Iterable[SimpleRecord], base_offset: int) -> list[Record]:
-    """Give every record its offset, as the builder does, and refuse what it refuses."""
+def with_offsets(records: Iterable[SimpleRecord], base_offset: int) -> list[Record]:
+    """Assign an offset to every record. Raises ValueError where Kafka's builder throws."""
     placed: list[Record] = []
     last_offset = base_offset - 1
     for record in records:

@@ -39,10 +39,10 @@ class RemotePartitionDeleteState(IntEnum):
 def decode_remote_log_metadata(
     value: Buffer | None, *, path: str = MEMORY, position: int = 0, strict: bool = False
 ) -> MetadataRecord:
-    """With `strict`, bytes that a broker reads but would not have written so are errors."""
+    """Decode a record. With `strict`, bytes that a broker reads but never writes are errors."""
     return decode_framed(BY_API_KEY, value, path=path, position=position, strict=strict)
 
 
 def encode_remote_log_metadata(record: MetadataRecord) -> bytes:
-    """The value's bytes; unknown ones are the bytes they were."""
+    """Return the value's bytes; an unknown message is returned unchanged."""
     return encode_metadata_record(record)

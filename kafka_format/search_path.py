@@ -12,7 +12,7 @@ import os
 import sys
 
 SAFE_PATH = "PYTHONSAFEPATH"
-"""Python 3.11 and later: `-c` and `-m` do not add the current directory, a script not its own."""
+"""Since Python 3.11: `-c` and `-m` do not add the current directory, a script not its own."""
 PYTHON_PATH = "PYTHONPATH"
 
 HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -43,7 +43,7 @@ def current_directory_entries() -> "list[str]":
 
 
 def drop_current_directory() -> None:
-    """Remove those entries from `sys.path`: for a program, which has nothing to import there."""
+    """Remove those entries from `sys.path`. For programs only, which import nothing from there."""
     unwanted = current_directory_entries()
     sys.path[:] = [entry for entry in sys.path if entry not in unwanted]
 
@@ -62,9 +62,9 @@ def safe_environment(python_path: "str | None") -> "dict[str, str | None]":
 
 
 class CleanStart:
-    """While the block runs, processes that are started do not see the current directory.
+    """Keep the current directory from processes that are started in the block.
 
-    `os.environ` and `sys.path` are put back at its end: a library must not change them.
+    `os.environ` and `sys.path` are restored at its end: a library must not change them.
     """
 
     def __init__(self, **variables: str) -> None:

@@ -1,15 +1,15 @@
-r"""Text from the evidence as people may see it: nothing in it can act on a terminal.
+r"""Escape text from the evidence, so that it cannot control a terminal.
 
-    escaped(text)     on one line, with every control as `\x1b`, `\u202e`
-    is_clean(text)    whether that would change nothing
+    escaped(text)     on one line, with every control character as `\x1b`, `\u202e`
+    is_clean(text)    whether `escaped` would change nothing
     say(*lines)       to stderr, escaped: the only function that writes there
-    shortened(text)   its beginning and its length, if it is longer than an id or a value should be
+    shortened(text)   the beginning and the length of a text that is too long to show
     name_text(name)   a file name that is not UTF-8, with U+FFFD for each byte that does not fit
     name_base64(name) its bytes, where `name_text` does not show them all; else None
 
 Escaped are C0 and C1 controls, DEL, the bidirectional controls (U+202A to 202E, U+2066 to 2069),
-the line and paragraph separators U+2028 and U+2029, and the halves of characters that Python keeps
-for bytes that are not UTF-8.
+the line and paragraph separators U+2028 and U+2029, and the lone surrogates that Python uses for
+bytes that are not UTF-8.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ import sys
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 _LONGEST_SHOWN = 100
 _UNDECODED = range(0xDC80, 0xDD00)
-"""Where os.fsdecode keeps bytes that are not UTF-8."""
+"""The surrogates that os.fsdecode uses for bytes that are not UTF-8."""
 
 
 def escaped(text: str) -> str:
-    """On one line, and without anything that a terminal would obey."""
+    """Return text on one line, without characters that control a terminal."""
     return _UNSAFE.sub(_escape, text)
 
 
 def say(*lines: str) -> None:
-    """Write lines to stderr, each escaped: a path in one cannot act on a terminal."""
+    """Write lines to stderr, each escaped: a path in one cannot control a terminal."""
     sys.stderr.write("".join(f"{escaped(line)}\n" for line in lines))
 
 
 def shortened(text: str) -> str:
-    """Return the beginning of a text that would fill the screen, and how long it is."""
+    """Return the beginning of a text that is too long to show, and its length."""
     if len(text) <= _LONGEST_SHOWN:
         return text
     return f"{text[:_LONGEST_SHOWN]}… ({len(text):,} characters)"
@@ -53,9 +53,9 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def json_escaped(line: str) -> str:
-    """A line of JSON, equal for a parser, that a terminal does not obey.
+    """Return an equal line of JSON without characters that control a terminal.
 
-    Its C0 controls are escaped by JSON itself, except for the newline at its end.
+    JSON itself escapes C0 controls, except for the newline at the end.
     """
     return _UNSAFE_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 
@@ -64,17 +64,17 @@ _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\u
 
 
 def name_text(name: str) -> str:
-    """As UTF-8 can hold it: rows and JSON take no halves of characters."""
+    """Return a name as valid UTF-8: rows and JSON cannot hold lone surrogates."""
     return name_bytes(name).decode("utf-8", "replace")
 
 
 def name_base64(name: str) -> str | None:
-    """The bytes of a name that is not UTF-8; None for one that is."""
+    """Return the bytes of a name that is not UTF-8 in base64; None if it is UTF-8."""
     return None if name_text(name) == name else base64.b64encode(name_bytes(name)).decode()
 
 
 def name_bytes(name: str) -> bytes:
-    """As they are on the disk; half a character that is no byte becomes "?", as in Java."""
+    """Return the bytes on disk. Like Java, write a surrogate that stands for no byte as "?"."""
     try:
         return name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

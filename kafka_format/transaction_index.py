@@ -4,19 +4,18 @@
     entry  = version i16 (0), producer_id i64, first_offset i64, last_offset i64,
              last_stable_offset i64
 
-An entry says: this producer's transaction has data from `first_offset` on and its ABORT marker at
-`last_offset`; when the marker was written the last stable offset was as told. Markers come in the
-order of the log, so `last_offset` grows strictly. The file exists from its first entry on and is
-never preallocated.
+An entry means: this producer's transaction has data from `first_offset` on and its ABORT marker at
+`last_offset`; when the marker was written, `last_stable_offset` was the last stable offset. Markers
+are in the order of the log, so `last_offset` increases strictly. The file is created with its first
+entry and is never preallocated.
 
 Decoding stops at the first entry of a version other than 0, or whose last offset is not larger than
 the one before; see index_end for what follows the stop. Kafka
 (org.apache.kafka.storage.internals.log.TransactionIndex) reads every whole entry, in any order; it
-refuses the file if the first byte of an entry is positive, and does not look at the second.
+rejects the file if the first byte of an entry is positive, and ignores the second.
 """
 
 import os
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Self
@@ -26,16 +25,10 @@ from numpy.typing import NDArray
 
 from kafka_format.file_bytes import JAVA_MAX, read_file_bytes
 from kafka_format.index_end import IndexParts, Stop, first_refused, index_bytes, split_tail
+from kafka_format.index_layout import TRANSACTION_INDEX_ENTRY
 from kafka_format.primitives import Buffer
 
-_ENTRY = struct.Struct(
-    ">h"  # version: 0
-    "q"  # producer_id
-    "q"  # first_offset: of the transaction's data
-    "q"  # last_offset: of its ABORT marker
-    "q"  # last_stable_offset: when the marker was written
-)
-ENTRY_SIZE = _ENTRY.size
+ENTRY_SIZE = TRANSACTION_INDEX_ENTRY.size
 VERSION = 0
 DTYPE = np.dtype(
     [
@@ -58,10 +51,10 @@ class AbortedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TransactionIndexFile(IndexParts):
-    """A `.txnindex` as read: its entries, and what lies behind them."""
+    """A `.txnindex` as read: its entries, and what follows them."""
 
     entries: NDArray[np.void]
-    """Of DTYPE; a view of the decoded bytes, not a copy."""
+    """An array of DTYPE: a view of the decoded bytes, not a copy."""
     padding_bytes: int = 0
     """Zero slots that cannot be entries. Kafka never writes any, but file systems do."""
     trailing: bytes = b""
@@ -73,15 +66,15 @@ class TransactionIndexFile(IndexParts):
 
 
 def decode_transaction_index_columns(buffer: Buffer) -> NDArray[np.void]:
-    """Every whole slot, whatever it holds: a view, not a copy."""
+    """Return every whole slot, whatever it holds: a view, not a copy."""
     return np.frombuffer(buffer, DTYPE, count=len(buffer) // ENTRY_SIZE)
 
 
 def decode_transaction_index(buffer: Buffer) -> TransactionIndexFile:
-    """Any bytes are an index: some entries, then bytes that are none."""
+    """Split any bytes into entries and the remaining bytes. Never raises."""
     slots = decode_transaction_index_columns(buffer)
-    count, refused_for = _count_entries(slots)
-    tail = split_tail(buffer, count * ENTRY_SIZE, ENTRY_SIZE, refused_for)
+    count, reason = _count_entries(slots)
+    tail = split_tail(buffer, count * ENTRY_SIZE, ENTRY_SIZE, reason)
     return TransactionIndexFile(slots[:count], tail.padding_bytes, tail.trailing, tail.stop)
 
 
@@ -93,7 +86,10 @@ def _count_entries(slots: NDArray[np.void]) -> tuple[int, Stop]:
 
 
 def iter_transaction_index(file: TransactionIndexFile) -> Iterator[AbortedTransaction]:
-    return map(AbortedTransaction._make, _ENTRY.iter_unpack(file.entries.view(np.uint8).data))
+    return map(
+        AbortedTransaction._make,
+        TRANSACTION_INDEX_ENTRY.iter_unpack(file.entries.view(np.uint8).data),
+    )
 
 
 def encode_transaction_index(file: TransactionIndexFile) -> bytes:

@@ -1,21 +1,21 @@
-"""What a log means: Apache Kafka's rules; no Spark, no sockets.
+"""Apache Kafka's rules for logs, without Spark and without sockets.
 
-appends/       what an append must satisfy, and what is written (LogValidator)
+appends/       validate an append, and write it (LogValidator)
 checkpoints    the rules of the four checkpoint files
-checks/        what is wrong: findings
+checks/        findings: what is wrong in a log directory
 cleaner/       log compaction
-clock          clocks and schedulers that the caller injects
+clock          clocks and schedulers that the caller passes in
 config/        settings of brokers and topics
-damage/        find sound batches around damage
-disk/          the seam to the disk: files, overlays, whole outputs
+damage/        find valid batches around damage
+disk/          the interface to the disk: files, overlays, complete outputs
 dump/          what kafka-dump-log prints
-errors         what a log refuses
+errors         the errors of a log
 indexes/       offset, time and transaction index of a segment
 inventory/     what is in log dirs, read-only
 loading/       what a restart does: recovery
 log/           one partition's log (UnifiedLog)
 names          the grammar of file and directory names
 producers/     producer state and transactions
-retention/     what retention deletes
+retention/     which segments retention deletes
 segment/       one segment and its files (LogSegment)
 """

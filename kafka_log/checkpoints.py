@@ -1,4 +1,4 @@
-"""What the checkpoint files of a log dir say of a partition, and what a broker writes there next.
+"""What the checkpoint files of a log dir say about a partition, and what a broker writes next.
 
     log start         a row only where no segment begins at the log start
     recovery point    everything below it is on disk
@@ -18,6 +18,7 @@ ReplicaManager.checkpointHighWatermarks and LogCleanerManager.updateCheckpoints.
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -34,11 +35,32 @@ TopicPartition = tuple[str, int]
 CheckpointChanges = dict[FileKind, dict[TopicPartition, "int | None"]]
 
 
+CHECKPOINT_NAMES = {
+    FileKind.REPLICATION_OFFSET_CHECKPOINT.value: "high watermark",
+    FileKind.RECOVERY_POINT_CHECKPOINT.value: "recovery point",
+}
+"""What the checkpoints that promise data contain, by file name."""
+
+
 class Promise(NamedTuple):
-    """The offset up to which a checkpoint says that there is data."""
+    """The offset up to which a checkpoint says that data exists."""
 
     offset: int
     kind: FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastRun:
+    """What a log dir records about the broker's last run with a log. By default the log is new."""
+
+    clean_shutdown: bool = True
+    """Whether the log dir has `.kafka_cleanshutdown`."""
+    log_start_offset: int = 0
+    recovery_point: int = 0
+    """The offsets are those of the checkpoint files, 0 without a row."""
+
+
+NEW_LOG = LastRun()
 
 
 class Checkpointed(NamedTuple):
@@ -54,8 +76,16 @@ class Checkpointed(NamedTuple):
     def place(self) -> TopicPartition:
         return self.topic, self.partition
 
+    def last_run(self, *, clean_shutdown: bool) -> LastRun:
+        """Return what a load of the partition starts from."""
+        return LastRun(
+            clean_shutdown=clean_shutdown,
+            log_start_offset=self.log_start_offset or 0,
+            recovery_point=self.recovery_point or 0,
+        )
+
     def missing_data(self, log_end_offset: int | None) -> Promise | None:
-        """Return what the checkpoints promise beyond the log end. An unknown end breaks nothing."""
+        """Return what the checkpoints promise beyond the log end; None if the end is unknown."""
         promises = (
             Promise(self.high_watermark or 0, FileKind.REPLICATION_OFFSET_CHECKPOINT),
             Promise(self.recovery_point or 0, FileKind.RECOVERY_POINT_CHECKPOINT),
@@ -63,6 +93,14 @@ class Checkpointed(NamedTuple):
         largest = max(promises, key=lambda each: each.offset)  # the first, if they are equal
         is_missing = log_end_offset is not None and largest.offset > log_end_offset
         return largest if is_missing else None
+
+    def missing_data_fields(self, log_end_offset: int | None) -> dict[str, int | str | None]:
+        """Return `missing_data` as the fields of a row."""
+        missing = self.missing_data(log_end_offset)
+        return {
+            "promised_offset": None if missing is None else missing.offset,
+            "promised_by": None if missing is None else missing.kind.value,
+        }
 
 
 class LogBounds(NamedTuple):
@@ -74,12 +112,12 @@ class LogBounds(NamedTuple):
 
     @property
     def has_log_start_row(self) -> bool:
-        """Whether the log start is checkpointed: not where the first segment says it."""
+        """Whether the log start is checkpointed: only if it is above the first segment."""
         return self.log_start_offset > self.first_base_offset
 
 
 def within_log(high_watermark: int, log_start_offset: int, log_end_offset: int) -> int:
-    """Return the high watermark as a broker takes it: neither below the log nor beyond it."""
+    """Return the high watermark, clamped to the log as a broker does."""
     return max(log_start_offset, min(log_end_offset, high_watermark))
 
 
@@ -125,9 +163,10 @@ def after_cleaning(
     dropped: Iterable[TopicPartition] = (),
     writes_recovery_point: bool = True,
 ) -> CheckpointChanges:
-    """Return the rows after a cleaning and a clean stop. `dropped` rows leave the cleaner's file.
+    """Return the rows after a cleaning and a clean stop.
 
-    Without a cleaner offset that file is not written.
+    `dropped` rows are removed from the cleaner's checkpoint. Without a cleaner offset that file is
+    not written.
     """
     changes = after_clean_stop(before, log, writes_recovery_point=writes_recovery_point)
     if cleaner_offset is not None:

@@ -1,11 +1,11 @@
-"""Time as the rules see it: epoch milliseconds from a clock that the caller gives."""
+"""Time as the rules see it: epoch milliseconds from a clock that the caller passes in."""
 
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 Clock = Callable[[], int]
-"""Epoch milliseconds, now."""
+"""Returns the current time in epoch milliseconds."""
 
 
 def system_clock() -> int:
@@ -13,7 +13,7 @@ def system_clock() -> int:
 
 
 class FixedClock:
-    """A clock that stands where it was set."""
+    """A clock that always shows the time it was set to."""
 
     def __init__(self, now_ms: int = 0) -> None:
         self.now_ms = now_ms
@@ -32,34 +32,34 @@ class _Task(NamedTuple):
 
 
 class Scheduler:
-    """What Kafka hands to its background threads: at once, or when the caller says it is time.
+    """Runs what Kafka gives to background threads: immediately, or when the caller asks for it.
 
-    A task without delay runs at once, in the caller's thread. A delayed one (the unlinking of
-    `.deleted` files) waits for `run_due`; a process that ends before leaves it undone, as a broker
-    does, and the next load finishes it.
+    A task without delay runs immediately, in the caller's thread. A delayed one (the unlinking of
+    `.deleted` files) waits for `run_due`. If the process ends first, the task is not run, as in a
+    broker; the next load finishes the work.
     """
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self.clock = clock
         self._waiting: list[_Task] = []
 
     def schedule(self, name: str, run: Callable[[], None], *, delay_ms: int = 0) -> None:
         if delay_ms <= 0:
             run()
         else:
-            self._waiting.append(_Task(self._clock() + delay_ms, name, run))
+            self._waiting.append(_Task(self.clock() + delay_ms, name, run))
 
     def run_due(self) -> int:
-        """Run the tasks whose time has come; how many."""
-        now = self._clock()
+        """Run the tasks that are due; return how many."""
+        now = self.clock()
         return self._run(lambda task: task.due_ms <= now)
 
     def run_all(self) -> int:
-        """Run every waiting task, due or not; how many."""
+        """Run every waiting task, due or not; return how many."""
         return self._run(lambda _: True)
 
     def _run(self, is_chosen: Callable[[_Task], bool]) -> int:
-        """In the order of their times. One that fails is done; those after it go on waiting."""
+        """Run tasks in the order of their times. If one fails, the later ones keep waiting."""
         chosen = sorted(filter(is_chosen, self._waiting), key=lambda task: task.due_ms)
         for task in chosen:
             self._waiting.remove(task)

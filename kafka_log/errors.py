@@ -1,12 +1,12 @@
-"""What a log refuses, in Kafka's words.
+"""The errors of a log, with Kafka's names.
 
-    LogError            any of the below
+    LogError            all of these
     ├── ApiError        an append or a read that a broker answers with an error code
     ├── LogLoadError    a directory that Kafka itself would not load
-    └── …               what the parts of a log tell each other
+    └── …               errors between the parts of a log
 
-FormatError (kafka_format) says that bytes are not what they should be; a LogError that sound bytes
-do not fit this log.
+A FormatError (kafka_format) means that bytes are malformed; a LogError, that valid bytes do not fit
+this log.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class LogError(Exception):
     """Something that the rules of a log forbid."""
 
     is_damage = True
-    """Whether the files are at fault; else it is an option, or the output."""
+    """Whether the files are the cause; otherwise it is an option, or the output."""
 
 
 class LogLoadError(LogError):
@@ -31,26 +31,26 @@ class LogLoadError(LogError):
 
 
 class TieredStorageError(LogError):
-    """A rule that depends on remote storage, of which a log directory has no record."""
+    """A rule depends on remote storage, which a log directory does not record."""
 
     is_damage = False
 
 
 class DamagedLogError(LogError):
-    """Damage where the work at hand needs a sound log."""
+    """An operation needs a log without damage."""
 
 
 class ApiError(LogError):
-    """What a broker would answer a client; `code` is its number in the protocol."""
+    """An error that a broker returns to a client; `code` is its number in the protocol."""
 
     code: ClassVar[int] = -1
 
 
 class UnknownServerError(ApiError):
-    """What Kafka's code did not foresee: an exception of Java's, which a client never gets to see.
+    """A Java exception that Kafka does not expect here.
 
-    Index out of bounds, illegal argument, unsupported operation: the broker answers all of them
-    with the same code, and the append has changed nothing.
+    Index out of bounds, illegal argument, unsupported operation: the broker returns the same code
+    for all of them, and the append has changed nothing.
     """
 
 
@@ -103,20 +103,20 @@ class UnsupportedCompressionTypeError(ApiError):
 
 
 class InconsistentTopicIdError(ApiError):
-    """A topic id other than the one that a partition directory has."""
+    """A topic id that is not the one of the partition directory."""
 
     code = 103
 
 
 class RecordError(NamedTuple):
-    """A record of a refused append: its place in the batch, and why."""
+    """A record of a refused append: its index in the batch, and the reason."""
 
     batch_index: int
     message: str
 
 
 class RecordValidationError(ApiError):
-    """Records that no log may hold; `record_errors` names them (a produce response lists them)."""
+    """Invalid records; `record_errors` lists them, as a produce response does."""
 
     def __init__(self, message: str, record_errors: Sequence[RecordError] = ()) -> None:
         super().__init__(message)
@@ -132,11 +132,11 @@ class InvalidRecordError(RecordValidationError):
 
 
 class UnexpectedAppendOffsetError(LogError):
-    """A follower was given records that begin before its log end."""
+    """A follower gets records that begin before its log end."""
 
 
 class OffsetsOutOfOrderError(LogError):
-    """Records whose offsets go back."""
+    """The offsets of records do not increase."""
 
 
 class InvalidOffsetError(LogError):
@@ -144,14 +144,14 @@ class InvalidOffsetError(LogError):
 
 
 class IllegalArgumentError(LogError, ValueError):
-    """Kafka's IllegalArgumentException: a call that no log of one broker's making leads to.
+    """Kafka's IllegalArgumentException: a call that an undamaged log never causes.
 
-    Damage may: a broker that loads such a log fails.
+    With damage it can happen: a broker that loads such a log fails.
     """
 
 
 class IndexFullError(IllegalArgumentError):
-    """An index entry for which there is no slot; a segment is rolled before that happens."""
+    """An index has no room for an entry. A log rolls before that happens."""
 
 
 class IndexOffsetOverflowError(LogError):
@@ -171,7 +171,7 @@ class SegmentOffsetOverflowError(LogError):
 
 
 class IllegalControlRecordError(IllegalArgumentError):
-    """A control record of a producer that ends no transaction: Kafka's replay dies of it.
+    """A producer's control record that does not end a transaction: Kafka's replay fails.
 
-    (A key or version that is no control record's is a FormatError: there recovery cuts the log.)
+    (A malformed key or version is a FormatError: recovery truncates the log there.)
     """

@@ -13,21 +13,21 @@ bootstrap.checkpoint (each also with `.tmp`), `.lock`, `.kafka_cleanshutdown`. F
 `remote-log-index-cache`: `<offset>_<segment id>` and one of the three index endings [ .deleted |
 .tmp ].
 
-Kafka writes an offset with at least 20 digits, an epoch with at least 10. It reads as an offset
-whatever stands before the FIRST dot, as Long.parseLong does: `5.log` is offset 5 too, and so is
-`5.x.log`. Such a name is not `is_canonical`: a broker takes its offset, then opens the file that
-has the proper name, and leaves this one alone.
+Kafka writes an offset with at least 20 digits, an epoch with at least 10. It reads what is before
+the FIRST dot as an offset, with Long.parseLong: `5.log` and `5.x.log` are also offset 5. Such a
+name is not `is_canonical`: a broker uses its offset, then opens the file with the proper name, and
+ignores this one.
 
 Directories of partitions:
 
     <topic>-<partition>
     <topic>-<partition>.<unique id>-delete | -future | -stray
 
-The unique id is a UUID of 32 hex digits. Topics have dots and dashes too, so the name is taken
-apart from its end: suffix, last dot, last dash. A live directory ends in its partition and can
-never look like one with a suffix, whatever its topic is called. `-delete` and `-stray` names are
-kept to 255 characters by cutting the topic, so that the topic read may be the beginning of the
-real one. `-future` names are not cut.
+The unique id is a UUID of 32 hex digits. Topics may contain dots and dashes, so the name is parsed
+from its end: suffix, last dot, last dash. A live directory ends in its partition and can never look
+like one with a suffix, whatever its topic is called. In `-delete` and `-stray` names the topic is
+truncated so that they have at most 255 characters; the parsed topic may then be only the beginning
+of the real one. `-future` names are not truncated.
 
 Names are values: `str(parse_x(name)) == name`, for any name. Mirrors LogFileUtils, LocalLog,
 org.apache.kafka.snapshot.Snapshots, RemoteIndexCache and org.apache.kafka.common.internals.Topic.
@@ -71,7 +71,7 @@ _STATES = {
     FileKind.LOCK: _LIVE,
     FileKind.UNKNOWN: _LIVE,
 }
-"""Which suffixes Kafka gives to which files."""
+"""The suffixes that Kafka uses, by kind of file."""
 
 _FIXED_NAMES = {
     kind.value: kind
@@ -83,11 +83,11 @@ _FIXED_NAMES = {
 
 
 class FileName(NamedTuple):
-    """A file's name, taken apart: `stem` + ending of `kind` + suffix of `state`."""
+    """The parts of a file name: `stem`, the ending of `kind`, the suffix of `state`."""
 
     kind: FileKind
     stem: str = ""
-    """Before the ending: the offset and its like, or an unknown name whole."""
+    """What is before the ending, such as the offset; or the whole of an unknown name."""
     state: FileState = FileState.LIVE
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class FileName(NamedTuple):
 
     @property
     def offset(self) -> int | None:
-        """Base offset of a segment, or the offset that a snapshot is valid up to, exclusively."""
+        """Return the base offset of a segment, or the exclusive end offset of a snapshot."""
         if self.kind is FileKind.UNKNOWN or not self.stem:
             return None
         if self.kind is FileKind.METADATA_SNAPSHOT:
@@ -106,8 +106,8 @@ class FileName(NamedTuple):
 
     @property
     def epoch(self) -> int | None:
-        """Leader epoch of a metadata snapshot's last record."""
-        # Kafka cuts by position, and does not look at the character between offset and epoch.
+        """Return the leader epoch of a metadata snapshot's last record."""
+        # Kafka splits by position, and ignores the character between offset and epoch.
         if self.kind is not FileKind.METADATA_SNAPSHOT or len(self.stem) < _SNAPSHOT_ID_WIDTH:
             return None
         return java_text.parse_int(self.stem[_OFFSET_WIDTH + 1 : _SNAPSHOT_ID_WIDTH])
@@ -120,9 +120,9 @@ class FileName(NamedTuple):
 
     @property
     def is_canonical(self) -> bool:
-        """Whether Kafka writes just this name (with Western digits: its locale chooses them).
+        """Whether Kafka writes exactly this name (with Western digits; its locale decides).
 
-        A broker opens no file by another name.
+        A broker does not open files with other names.
         """
         offset = self.offset
         if offset is None:
@@ -139,13 +139,16 @@ class FileName(NamedTuple):
 
 
 def _padded(number: int, width: int) -> str:
-    """java.text.NumberFormat with a least number of digits, which a minus is not one of."""
+    """Format like java.text.NumberFormat with minimum digits; a minus does not count."""
     return f"{'-' if number < 0 else ''}{abs(number):0{width}d}"
 
 
+_NUMBERED_KINDS = frozenset({*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT})
+
+
 def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> FileName:
-    """The name of one of a segment's four files, or of a producer snapshot."""
-    if kind not in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT) or state not in _STATES[kind]:
+    """Return the name of one of a segment's four files, or of a producer snapshot."""
+    if kind not in _NUMBERED_KINDS or state not in _STATES[kind]:
         raise ValueError(f"no segment has a file of {kind} and {state}")
     return FileName(kind, _padded(offset, _OFFSET_WIDTH), state)
 
@@ -153,7 +156,7 @@ def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.
 def metadata_snapshot_name(
     end_offset: int, epoch: int, state: FileState = FileState.LIVE, *, random: str = ""
 ) -> FileName:
-    """A snapshot's name; only one that is `PARTIAL` has, and needs, some random text."""
+    """Return the name of a snapshot. Random text is required if it is `PARTIAL`, else refused."""
     partial = state is FileState.PARTIAL
     if state not in _STATES[FileKind.METADATA_SNAPSHOT] or partial != bool(random):
         raise ValueError(f"no metadata snapshot has {state} and random text {random!r}")
@@ -168,14 +171,14 @@ def remote_index_name(
     kind: FileKind,
     state: FileState = FileState.LIVE,
 ) -> FileName:
-    """The name of an index in the cache of a broker with tiered storage."""
+    """Return the name of an index in the cache of a broker with tiered storage."""
     if kind not in REMOTE_INDEX_KINDS or state not in _STATES[kind]:
         raise ValueError(f"no remote index has {kind} and {state}")
     return FileName(kind, f"{start_offset}_{java_text.uuid_text(segment_id)}", state)
 
 
 def parse_file_name(name: str) -> FileName:
-    """Any name is a value; one that is not Kafka's is `UNKNOWN`, with all of it as its stem."""
+    """Parse any name. One that is not Kafka's is `UNKNOWN`, with the whole name as its stem."""
     for state in FileState:
         if not name.endswith(state.value):
             continue
@@ -203,7 +206,7 @@ def _parse_without_suffix(name: str, state: FileState) -> FileName | None:
 
 
 def live_base_offsets(names: Iterable[str]) -> list[int]:
-    """Base offsets of the segments that a broker opens, ascending; leftovers and others aside."""
+    """Return the base offsets of the segments that a broker opens, in ascending order."""
     parsed = map(parse_file_name, names)
     return sorted(
         name.offset
@@ -216,15 +219,15 @@ def live_base_offsets(names: Iterable[str]) -> list[int]:
 
 
 class DirectoryKind(Enum):
-    """What a directory is; the value is the suffix of its name, or the whole of it."""
+    """What a directory is; the value is the suffix of its name, or the whole name."""
 
     PARTITION = ""
     DELETE = "-delete"
-    """Its topic or replica is gone; removed after a minute, or at the next start."""
+    """Its topic or replica was deleted; it is removed after a minute, or at the next start."""
     FUTURE = "-future"
-    """A replica that is moving here from another log directory."""
+    """A replica that is being moved here from another log directory."""
     STRAY = "-stray"
-    """Belonged to no replica of this broker when it started (KRaft)."""
+    """It belonged to no replica of this broker when it started (KRaft)."""
     REMOTE_LOG_INDEX_CACHE = REMOTE_LOG_INDEX_CACHE_DIRECTORY
     UNKNOWN = "?"
 
@@ -234,11 +237,11 @@ _CAPPED = (DirectoryKind.DELETE, DirectoryKind.STRAY)
 
 
 class DirectoryName(NamedTuple):
-    """A directory's name, taken apart; parts that a kind does not have are empty."""
+    """The parts of a directory name; parts that a kind does not have are empty."""
 
     kind: DirectoryKind
     topic: str = ""
-    """Of an unknown directory: its whole name."""
+    """For an unknown directory, its whole name."""
     partition_text: str = ""
     unique_id: str = ""
 
@@ -263,7 +266,7 @@ class DirectoryName(NamedTuple):
 
     @property
     def is_canonical(self) -> bool:
-        """Whether Kafka can have made this name: Integer.parseInt would also read `topic-+07`."""
+        """Whether Kafka writes exactly this name; Integer.parseInt also reads `topic-+07`."""
         if self.kind in (DirectoryKind.UNKNOWN, DirectoryKind.REMOTE_LOG_INDEX_CACHE):
             return self.kind is not DirectoryKind.UNKNOWN
         return (
@@ -280,7 +283,7 @@ def partition_directory_name(
     *,
     unique_id: uuid.UUID | None = None,
 ) -> DirectoryName:
-    """The directory of a partition; a kind with a suffix needs a unique id."""
+    """Return the name of a partition's directory. A kind with a suffix needs a unique id."""
     if kind is DirectoryKind.PARTITION and unique_id is None:
         return DirectoryName(kind, topic, str(partition))
     if kind not in _SUFFIXED or unique_id is None:
@@ -292,7 +295,7 @@ def partition_directory_name(
 
 
 def parse_directory_name(name: str) -> DirectoryName:
-    """Any name is a value; `UNKNOWN` is one at which a broker would fail to start."""
+    """Parse any name. A broker does not start with a directory that is `UNKNOWN`."""
     if name == REMOTE_LOG_INDEX_CACHE_DIRECTORY:
         return DirectoryName(DirectoryKind.REMOTE_LOG_INDEX_CACHE)
     try:
@@ -302,7 +305,7 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 
 def parse_partition_directory_name(name: str) -> DirectoryName:
-    """LocalLog.parseTopicPartitionName; the error's position counts characters of the name."""
+    """Parse like LocalLog.parseTopicPartitionName. Error positions count characters."""
     kind = next((kind for kind in _SUFFIXED if name.endswith(kind.value)), DirectoryKind.PARTITION)
     partition_name, unique_id = name, ""
     if kind is not DirectoryKind.PARTITION:
@@ -319,11 +322,11 @@ def parse_partition_directory_name(name: str) -> DirectoryName:
 
 
 def _without_suffix(name: str, kind: DirectoryKind) -> tuple[str, str]:
-    r"""What stands before the last dot, and between it and the suffix.
+    r"""Return what is before the last dot, and what is between it and the suffix.
 
-    Kafka asks for the pattern `(\S+)-(\S+)\.(\S+)-delete` first: somewhere a dash, at least a
-    character, a dot, at least a character, and nowhere a space. Done by hand because the pattern
-    takes the cube of the name's length in time.
+    Kafka first matches the pattern `(\S+)-(\S+)\.(\S+)-delete`: a dash, at least one character, a
+    dot, at least one character, and no space. This is done by hand, because the pattern takes time
+    in the cube of the name's length.
     """
     body = name.removesuffix(kind.value)
     dash, dot = body.find("-", 1), body.rfind(".", 0, -1)
@@ -339,11 +342,11 @@ def is_valid_topic(topic: str) -> bool:
 
 
 def topic_problem(topic: str) -> str | None:
-    """What a broker has against the name of a new topic; None if nothing."""
+    """Return why a broker refuses the name of a new topic; None if it accepts it."""
     if not topic:
         return "the name is empty"
     if topic in (".", ".."):
-        return "the name is a path of its own"
+        return "the name is a relative path"
     if len(topic) > _MAX_TOPIC_LENGTH:
         return f"{len(topic)} characters are more than {_MAX_TOPIC_LENGTH}"
     valid = _TOPIC_CHARACTERS.match(topic)

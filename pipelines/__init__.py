@@ -26,11 +26,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LogDirectory", "register"]
 
-_FACES = {"LogDirectory": "pipelines.log_directory", "register": "pipelines.source.data_source"}
+_LAZY_NAMES = {
+    "LogDirectory": "pipelines.log_directory",
+    "register": "pipelines.source.data_source",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """What needs Spark is imported when it is asked for: a dump starts without it."""
-    if name in _FACES:
-        return getattr(import_module(_FACES[name]), name)
+    """Import what needs Spark when it is first used: `dump` starts without Spark."""
+    if name in _LAZY_NAMES:
+        return getattr(import_module(_LAZY_NAMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""What is wrong, for people: the table `findings`, the worst first."""
+"""Findings for people: the table `findings`, the worst first."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PLACE = ("topic", "partition", "path", "position", "offset", "id")
 
 
 def worst_first(findings: DataFrame) -> DataFrame:
-    """All columns, and the title of each one's rule; by severity, then by place."""
-    severities = F.array(*(F.lit(str(each)) for each in Severity))  # which are in this order
+    """Return findings with the titles of their rules, by severity, then by place."""
+    severities = F.array(*(F.lit(str(each)) for each in Severity))  # defined in this order
     rank = F.array_position(severities, F.col("severity"))
     place = [F.col(name).asc_nulls_first() for name in _PLACE]
     rest = [name for name in findings.columns if name not in ("id", "severity")]

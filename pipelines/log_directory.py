@@ -1,4 +1,4 @@
-"""A log directory in Python: every table a method, SQL by views, and a look at it in a notebook.
+"""A log directory in Python: tables as methods, SQL through views, and a summary for notebooks.
 
     from pipelines import LogDirectory
     from pipelines.values import json, text
@@ -11,8 +11,7 @@
     log.create_views("kafka")
     spark.sql("SELECT topic, count(*) FROM kafka_records GROUP BY topic")
 
-Options are those of `kafka_files` (pipelines/source/options.py), spelled as in Python, with
-Python's values.
+Options are those of `kafka_files` (pipelines/source/options.py), with Python's spelling and values.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from pipelines.report.summary import Summary
 from pipelines.source.options import OptionsError, parse_options
 from pipelines.source.schema import COLUMNS, nearest
-from pipelines.source.selection import ensure_meant
+from pipelines.source.selection import ensure_matches
 from pipelines.source.storage import Storage, StorageError, shown
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ FORMAT = "kafka_files"
 
 
 class TableOptions(TypedDict, total=False):
-    """As in pipelines.source.options."""
+    """See pipelines.source.options."""
 
     topics: str | Iterable[str]
     subscribe: str | Iterable[str]
@@ -70,9 +69,9 @@ class TableOptions(TypedDict, total=False):
 
 
 class LogDirectory:
-    """Log dirs, partition directories or files, by paths, globs or URIs. Only ever read.
+    """Log dirs, partition directories or files, by paths, globs or URIs. Read-only.
 
-    Raises StorageError if there is nothing at a path, or nothing of Kafka's.
+    Raises StorageError if a path does not exist, or has no Kafka files.
     """
 
     def __init__(self, spark: SparkSession, *paths: str | os.PathLike[str]) -> None:
@@ -87,19 +86,19 @@ class LogDirectory:
         register(spark)
 
     def inventory(self) -> Inventory:
-        """What is there now, by names and small files."""
+        """Return what is there now, according to names and small files."""
         return self.storage.scan()
 
     def table(self, table: str, **options: Unpack[TableOptions]) -> DataFrame:
-        """One of `pipelines.source.schema.COLUMNS`, by name. Raises OptionsError."""
+        """Return a table of `pipelines.source.schema.COLUMNS` by name. Raises OptionsError."""
         return self.read(table, option_texts(options))
 
     def read(self, table: str, options: Mapping[str, str]) -> DataFrame:
-        """The same with options as Spark has them: `startingOffsets` and so on."""
+        """Return a table, with options as Spark names them: `startingOffsets` and so on."""
         named = {"table": table, **options, "paths": json.dumps(self.paths)}
         parsed = parse_options(named)  # says here what Spark would wrap in a page
         if parsed.is_narrowed:
-            ensure_meant(parsed, self.storage)
+            ensure_matches(parsed, self.storage)
         return self.spark.read.format(FORMAT).options(**named).load()
 
     def create_views(
@@ -109,7 +108,7 @@ class LogDirectory:
         tables: Iterable[str] = tuple(COLUMNS),
         **options: Unpack[TableOptions],
     ) -> list[str]:
-        """A temporary view a table, `kafka_records` and so on, for SQL. Returns their names."""
+        """Create one temporary view per table, such as `kafka_records`. Returns their names."""
         if "columns" in options:
             raise OptionsError("columns: views have all columns of their tables")
         names = []
@@ -126,7 +125,7 @@ class LogDirectory:
         value: Reading | None = None,
         **options: Unpack[TableOptions],
     ) -> DataFrame:
-        """A row a record; Spark's Kafka source's columns first. See pipelines.values for keys."""
+        """One row per record, with the columns of Spark's Kafka source. See pipelines.values."""
         found = self.table("records", **options)
         for name, reading in (("key", key), ("value", value)):
             if reading is not None:
@@ -134,75 +133,75 @@ class LogDirectory:
         return found
 
     def batches(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a batch header, with stored and computed checksum."""
+        """One row per batch header, with the stored and the computed checksum."""
         return self.table("batches", **options)
 
     def segments(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a segment, those with a suffix too."""
+        """One row per segment, including those with a suffix."""
         return self.table("segments", **options)
 
     def partitions(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a partition directory, with its offsets."""
+        """One row per partition directory, with its offsets."""
         return self.table("partitions", **options)
 
     def log_dirs(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a log dir: whose it is, and how it was stopped."""
+        """One row per log dir: its broker, and how it was stopped."""
         return self.table("log_dirs", **options)
 
     def files(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a file, with what it is."""
+        """One row per file, with its kind."""
         return self.table("files", **options)
 
     def offset_index(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row an entry of an .index."""
+        """One row per entry of an .index."""
         return self.table("offset_index", **options)
 
     def time_index(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row an entry of a .timeindex."""
+        """One row per entry of a .timeindex."""
         return self.table("time_index", **options)
 
     def transaction_index(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row an aborted transaction of a .txnindex."""
+        """One row per aborted transaction in a .txnindex."""
         return self.table("transaction_index", **options)
 
     def producer_snapshots(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a producer in a .snapshot."""
+        """One row per producer in a .snapshot."""
         return self.table("producer_snapshots", **options)
 
     def leader_epochs(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row an epoch of a leader-epoch-checkpoint."""
+        """One row per epoch in a leader-epoch-checkpoint."""
         return self.table("leader_epochs", **options)
 
     def checkpoints(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a partition in one of the four checkpoint files."""
+        """One row per partition in one of the four checkpoint files."""
         return self.table("checkpoints", **options)
 
     def consumer_offsets(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a committed offset in __consumer_offsets, tombstones too."""
+        """One row per committed offset in __consumer_offsets, including tombstones."""
         return self.table("consumer_offsets", **options)
 
     def group_metadata(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row any other record of __consumer_offsets."""
+        """One row per other record of __consumer_offsets."""
         return self.table("group_metadata", **options)
 
     def transaction_state(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a record of __transaction_state."""
+        """One row per record of __transaction_state."""
         return self.table("transaction_state", **options)
 
     def share_group_state(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a record of __share_group_state."""
+        """One row per record of __share_group_state."""
         return self.table("share_group_state", **options)
 
     def cluster_metadata(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a record of the KRaft metadata, of its log and of its snapshots."""
+        """One row per record of the KRaft metadata, in its log and its snapshots."""
         return self.table("cluster_metadata", **options)
 
     def findings(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row something that is wrong."""
+        """One row per problem."""
         return self.table("findings", **options)
 
     def audit(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """What is wrong, the worst first: the findings, each with the title of its rule."""
+        """Return the findings, the worst first, with the titles of their rules."""
         from pipelines.audit import worst_first
 
         if "columns" in options:
@@ -210,9 +209,9 @@ class LogDirectory:
         return self.findings(**options).transform(worst_first)
 
     def compaction(self, **options: Unpack[TableOptions]) -> DataFrame:
-        """A row a record, and whether the cleaner would keep it, by which rule.
+        """One row per record: whether the cleaner would keep it, and by which rule.
 
-        By the clock of `now`, with `settings` (Kafka's names) over those of the topics.
+        `now` is the time to assume; `settings` (Kafka's names) override those of the topics.
         """
         return self.table("compaction", **options)
 
@@ -220,7 +219,7 @@ class LogDirectory:
         name = f"LogDirectory({', '.join(map(repr, map(shown, self.paths)))})"
         try:
             return f"{name}\n{Summary.of(self.inventory()).text()}"
-        except StorageError as error:  # a repr never fails
+        except StorageError as error:  # a repr must not fail
             return f"{name}\n{error}"
 
     def _repr_html_(self) -> str:
@@ -233,7 +232,7 @@ class LogDirectory:
 
 
 def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
-    """Python's names and values to those of `kafka_files`. Raises OptionsError."""
+    """Convert Python's names and values to those of `kafka_files`. Raises OptionsError."""
     known = tuple(TableOptions.__annotations__)
     for name in options:
         if name not in known:
@@ -260,7 +259,7 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: object) -> object:
-    """Inside JSON."""
+    """Convert a value inside JSON."""
     return _epoch_ms(value) if isinstance(value, datetime) else list(value)  # type: ignore[call-overload]
 
 

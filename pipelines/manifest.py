@@ -1,8 +1,8 @@
-"""What went in and what came out: the SHA-256, size and time of every file that was read.
+"""The inputs and outputs of an export: SHA-256, size and time of every file that was read.
 
-Sums are taken before the tables are read. The files are listed again afterwards: those that shrank,
-vanished, were replaced or written to are named, because their sums prove nothing. A last segment
-that grew, or a file that came, is only noted.
+Digests are computed before the tables are read. The files are listed again afterwards: the manifest
+names those that shrank, vanished, were replaced or written to, because their digests prove nothing.
+A last segment that grew, or a new file, is only noted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,51 +18,53 @@ from kafka_format.access import TOUCHED, Identity, is_appended_to
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import name_base64, name_text
 from pipelines.engine.engine import Failure, run
+from pipelines.report.text import iso_time
 from pipelines.source.storage import is_local, local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from kafka_log.inventory.inventory import File, Inventory
+    from kafka_log.inventory.inventory import Inventory, InventoryFile
     from pipelines.source.storage import Storage
 
 _PIECE = 4 * 1024 * 1024
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
     path: str
     size_in_bytes: int
-    """As read; as listed, without a sum."""
+    """As read; without a digest, as listed."""
     modified_ms: int
     sha256: str | None = None
-    """None if nobody wanted it, or it could not be read."""
+    """None if it was not requested, or the file could not be read."""
     problem: str | None = None
     """Why it could not be read."""
     is_malformed: bool = False
-    """Whether that is damage (not a regular file, too large) and not a refusal of the disk."""
+    """Whether the problem is damage (not a regular file, too large), not an error of the disk."""
     identity: Identity | None = None
-    """Of a local file, as it was listed."""
+    """The identity of a local file when it was listed."""
 
 
 class Changes(NamedTuple):
-    """What became of the files while they were read; by path."""
+    """What happened to files while they were read, by path."""
 
     changed: dict[str, str]
-    """How: their sums prove nothing."""
+    """What changed; the digests of these prove nothing."""
     grown: tuple[str, ...]
-    """Those that are longer, and those that came."""
+    """Files that are longer, and new ones."""
 
 
-def input_files(inventory: Inventory, wanted: Callable[[str, int | None], bool]) -> list[InputFile]:
-    """List the files of each log dir, and those of the partitions that are wanted; by path."""
+def input_files(
+    inventory: Inventory, is_input: Callable[[str, int | None], bool]
+) -> list[InputFile]:
+    """Return the files of each log dir, and those of the partitions that are read; by path."""
 
-    def found() -> Iterator[File]:
+    def found() -> Iterator[InventoryFile]:
         for log_dir in inventory.log_dirs:
             yield from log_dir.files
             for partition in log_dir.partitions:
-                if wanted(partition.topic, partition.partition):
+                if is_input(partition.topic, partition.partition):
                     yield from partition.files
 
     listed = {
@@ -83,7 +84,7 @@ def _identity(path: str) -> Identity | None:
         return None
     try:
         return Identity.of(os.stat(local_path(path)))  # noqa: PTH116  # of many files
-    except OSError:  # it is gone, or not to be looked at: reading it says so
+    except OSError:  # missing or refused: reading it will report that
         return None
 
 
@@ -92,7 +93,7 @@ def with_digests(
     storage: Storage,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[InputFile]:
-    """The same with their SHA-256, by as many processes as this machine has processors."""
+    """Return the files with their SHA-256, computed by one process per processor."""
     answers = run(
         files,
         partial(_digest, storage),
@@ -113,7 +114,7 @@ def _digest(storage: Storage, file: InputFile) -> Iterator[InputFile]:
             while piece := source.read(_PIECE):
                 sha256.update(piece)
                 size += len(piece)
-    except FormatError as error:  # what stands there is no file of Kafka's
+    except FormatError as error:  # it cannot be a file of Kafka's
         yield replace(file, problem=str(error), is_malformed=True)
         return
     yield replace(file, size_in_bytes=size, sha256=sha256.hexdigest())
@@ -154,7 +155,7 @@ def _difference(first: InputFile, second: InputFile) -> str | None:
 
 
 def release() -> str:
-    """The version of this program."""
+    """Return the version of this program."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -173,7 +174,7 @@ def manifest_text(
     findings: Mapping[str, int] | None,
     source: str | None,
 ) -> str:
-    """JSON, in ASCII. A path that is not UTF-8 is shown as far as it is, beside `path_base64`."""
+    """Return JSON in ASCII. A path that is not UTF-8 is escaped, and has a `path_base64`."""
     value = {
         "kafka_forensics": release(),
         "started": iso_time(started_ms),
@@ -200,9 +201,3 @@ def _plain(file: InputFile, changed: str | None) -> dict[str, Any]:
         "changed": changed,
     }
     return {name: each for name, each in value.items() if each is not None}
-
-
-def iso_time(epoch_ms: int) -> str:
-    """`2026-11-16T12:00:00.005Z`"""
-    text = (_EPOCH + timedelta(milliseconds=epoch_ms)).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""The offsets of partitions as tasks and rows."""
+"""The job `offsets`: one row per partition."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_log.clock import FixedClock
 from kafka_log.log.partition_offsets import read_offsets
-from kafka_log.names import DirectoryKind
+from pipelines.source.tables.inventory import DIRECTORY_STATES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,22 +16,15 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-_STATES = {
-    DirectoryKind.PARTITION: "live",
-    DirectoryKind.DELETE: "delete",
-    DirectoryKind.FUTURE: "future",
-    DirectoryKind.STRAY: "stray",
-}
-
 
 @dataclass(frozen=True, slots=True)
-class OffsetsOf:
-    """A function over tasks that can go to another process."""
+class ReadOffsets:
+    """A function over tasks. Picklable."""
 
     replay: bool = False
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
-        """Raises LogError or OSError."""
+        """Yield the row of a partition. Raises LogError or OSError."""
         found = read_offsets(
             task.path,
             task.config,
@@ -51,8 +44,9 @@ class OffsetsOf:
             "last_stable_offset": found.last_stable_offset,
             "log_end_offset": found.log_end_offset,
             "held_by": None if holder is None else holder._asdict(),
-            "state": _STATES[task.kind],
+            "state": DIRECTORY_STATES[task.kind],
             "path": task.path,
+            **task.checkpointed.missing_data_fields(found.log_end_offset),
             "note": found.note,
             "damage": None if found.damage is None else str(found.damage),
         }

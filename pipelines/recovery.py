@@ -1,4 +1,4 @@
-"""Recovery of partitions as tasks and rows: a row a changed file, then one for its partition."""
+"""The job `recover`: one row per changed file, then one for its partition."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kafka_format.errors import Location
     from kafka_log.checkpoints import CheckpointChanges, Checkpointed
     from kafka_log.loading.losses import Losses
-    from kafka_log.loading.lost_data import Cut
+    from kafka_log.loading.lost_data import LogCut
     from kafka_log.loading.partition_recovery import RecoveryPlan, RecoveryRow
     from pipelines.engine.partition_tasks import PartitionTask
 
@@ -38,7 +38,7 @@ MISSING = "missing"
 
 @dataclass(frozen=True, slots=True)
 class RecoverPartition:
-    """A function over tasks that can go to another process, with what is the same for all."""
+    """A function over tasks, with the options that all share. Picklable."""
 
     assignments: Assignments | None = None
 
@@ -58,8 +58,8 @@ class RecoverPartition:
         if plan.loaded is not None:
             plan.loaded.close()
         losses, cut = losses_of(plan), first_cut(plan)
-        rows = plan.rows()  # before files are changed in place, with which they are compared
-        if planned.fate is not Fate.DELETE:  # nobody needs a directory that is to be deleted
+        rows = plan.rows()  # compared with the files, so before they change
+        if planned.fate is not Fate.DELETE:  # a directory to be deleted is not written
             _write(task, planned)
         for row in rows:
             yield _file_row(task, row)
@@ -84,9 +84,9 @@ def _identity(task: PartitionTask) -> Row:
 
 
 def _file_row(task: PartitionTask, row: RecoveryRow) -> Row:
-    told = row._asdict()
-    reason = told.pop("why")
-    return {"kind": "file", **_identity(task), **told, "reason": reason}
+    fields = row._asdict()
+    reason = fields.pop("why")
+    return {"kind": "file", **_identity(task), **fields, "reason": reason}
 
 
 def _partition_row(
@@ -94,7 +94,7 @@ def _partition_row(
     planned: PartitionPlan,
     changed: int,
     losses: Losses,
-    cut: Cut | None,
+    cut: LogCut | None,
 ) -> Row:
     plan, loaded = planned.plan, planned.plan.loaded
     first = None if loaded is None else loaded.segments.first_segment()
@@ -103,9 +103,9 @@ def _partition_row(
         "kind": "partition",
         **_identity(task),
         "fate": planned.fate.value,
-        "clean_shutdown": planned.clean_shutdown,
+        "clean_shutdown": planned.last_run.clean_shutdown,
         "log_start_offset": None if loaded is None else loaded.log_start_offset,
-        "recovery_point": planned.recovery_point,
+        "recovery_point": planned.last_run.recovery_point,
         "new_recovery_point": None if loaded is None else loaded.recovery_point,
         "log_end_offset": end,
         "first_base_offset": None if first is None else first.base_offset,
@@ -116,7 +116,7 @@ def _partition_row(
         "lost_to_offset": losses.last_offset,
         **_place_fields(task, plan, losses, cut),
         "high_watermark": task.high_watermark,
-        **_promise_fields(task.checkpointed, end),
+        **task.checkpointed.missing_data_fields(end),
         "bytes_read": plan.bytes_read,
         "estimated_seconds": round(plan.estimated_seconds(), 3),
         "error": None if plan.error is None else str(plan.error),
@@ -124,7 +124,9 @@ def _partition_row(
     }
 
 
-def _place_fields(task: PartitionTask, plan: RecoveryPlan, losses: Losses, cut: Cut | None) -> Row:
+def _place_fields(
+    task: PartitionTask, plan: RecoveryPlan, losses: Losses, cut: LogCut | None
+) -> Row:
     """Return where the loss, or what keeps the partition from loading, is found."""
     name = position = reason = None
     if plan.error is not None:
@@ -149,14 +151,6 @@ def _location_of(error: BaseException) -> Location | None:
             return cause.location
         cause = cause.__cause__
     return None
-
-
-def _promise_fields(checkpointed: Checkpointed, end: int | None) -> Row:
-    missing = checkpointed.missing_data(end)
-    return {
-        "promised_offset": None if missing is None else missing.offset,
-        "promised_by": None if missing is None else missing.kind.value,
-    }
 
 
 def missing_partition_row(log_dir: str, checkpointed: Checkpointed) -> Row:
@@ -189,7 +183,7 @@ def missing_partition_row(log_dir: str, checkpointed: Checkpointed) -> Row:
         "lost_position": None,
         "lost_reason": None,
         "high_watermark": checkpointed.high_watermark,
-        **_promise_fields(checkpointed, 0),
+        **checkpointed.missing_data_fields(0),
         "bytes_read": 0,
         "estimated_seconds": 0.0,
         "error": None,
@@ -198,7 +192,7 @@ def missing_partition_row(log_dir: str, checkpointed: Checkpointed) -> Row:
 
 
 def checkpoint_changes(task: PartitionTask, row: Row) -> CheckpointChanges:
-    """Return nothing of directories that a broker does not serve."""
+    """Return no changes for directories that a broker does not serve."""
     if row["log_end_offset"] is None or not Fate(row["fate"]).is_served:
         return {}
     log = LogBounds(row["first_base_offset"], row["log_start_offset"], row["log_end_offset"])

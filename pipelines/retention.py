@@ -1,4 +1,4 @@
-"""Retention of partitions as tasks and rows: a row a segment, then one for its partition."""
+"""The job `retain`: one row per segment, then one for its partition."""
 
 from __future__ import annotations
 

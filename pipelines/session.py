@@ -1,13 +1,13 @@
-"""The SparkSession: the one that spark-submit gives, or one of our own for this machine.
+"""The SparkSession: that of spark-submit, or a new one on this machine.
 
-Settings are in one file, conf/spark-defaults.conf: spark-submit is given it by --properties-file,
-a session of our own reads it here (in a wheel it lies beside this module). Delta's lines are left
-out unless asked for, because Spark downloads its jars before it starts.
+Settings are in one file, conf/spark-defaults.conf: spark-submit gets it through --properties-file,
+and a session that starts here reads it (in a wheel it is beside this module). Delta's lines are
+left out unless requested, because Spark downloads its jars before it starts.
 
-Nothing in the current directory is imported, for it may be evidence: not by the workers of a
-session that starts here, nor of one that spark-submit starts (docs/decisions/0011).
+Nothing is imported from the current directory, which may be evidence: not by the workers of a
+session that starts here, nor by those of spark-submit (docs/decisions/0011).
 
-pyspark is imported in functions alone: a job that stays in this process never loads it.
+pyspark is only imported inside functions: a job that stays in this process never loads it.
 """
 
 from __future__ import annotations
@@ -49,39 +49,39 @@ DELTA_SETTINGS = (
 
 _LOCAL = {
     "spark.master": "local[*]",
-    # Evidence is nobody else's: no port of this machine is open to others.
+    # Evidence is private: no port of this machine is open to others.
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # What fails is told by the job; Spark's warnings would drown it.
+    # The job reports its errors; Spark's warnings would bury them.
     "spark.log.level": "ERROR",
 }
-"""For a session that is not spark-submit's."""
+"""For a session that spark-submit did not start."""
 _EXECUTOR_SAFE_PATH = f"spark.executorEnv.{SAFE_PATH}"
 _GATEWAY = "PYSPARK_GATEWAY_PORT"
-"""Where spark-submit's JVM listens; it sets this for the Python program it starts, nobody else."""
+"""The port of spark-submit's JVM; only spark-submit sets it, for the program that it starts."""
 
 
 class SparkUnavailableError(Exception):
-    """Why there is no Spark here, and what would bring it."""
+    """Spark is not available; the message says why, and what to do."""
 
 
 def is_submitted() -> bool:
-    """Whether spark-submit started this program."""
+    """Return whether spark-submit started this program."""
     return _GATEWAY in os.environ
 
 
 class SubmitStderr(io.TextIOBase):
     """The stderr of spark-submit itself.
 
-    It reads stdout and stderr of the program it starts as one stream, and writes that to stdout:
-    what we say to people would be amid the data.
+    It reads stdout and stderr of the program it starts as one stream and writes that to stdout: our
+    messages would be mixed with the data.
     """
 
     def __init__(self) -> None:
         from pyspark import SparkContext
 
-        SparkContext._ensure_initialized()  # noqa: SLF001  # meets the JVM, starts nothing
+        SparkContext._ensure_initialized()  # noqa: SLF001  # connects to the JVM, starts nothing
         self._stream: Any = SparkContext._jvm.System.err  # type: ignore[union-attr]  # noqa: SLF001
 
     def writable(self) -> bool:
@@ -96,7 +96,7 @@ class SubmitStderr(io.TextIOBase):
 
 
 def unavailable() -> str | None:
-    """Why Spark cannot be had here; None if it seems it can. Starts nothing, imports nothing."""
+    """Return why Spark is not available; None if it seems to be. Starts and imports nothing."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed (pip install pyspark==4.2.0)"
     if not is_submitted() and _java() is None:
@@ -110,7 +110,7 @@ def _java() -> str | None:
 
 
 def settings(*, delta: bool = False) -> dict[str, str]:
-    """What conf/spark-defaults.conf says; Delta's lines only if asked for."""
+    """Return the settings of conf/spark-defaults.conf; Delta's only if requested."""
     found = parse_settings(_settings_text())
     if not delta:
         for name in DELTA_SETTINGS:
@@ -119,7 +119,7 @@ def settings(*, delta: bool = False) -> dict[str, str]:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """Lines of a name, blanks or `=`, and a value, as spark-submit reads them."""
+    """Parse lines of a name, blanks or `=`, and a value, as spark-submit does."""
     found = {}
     for line in text.splitlines():
         stripped = line.strip()
@@ -142,17 +142,17 @@ def session(
     delta: bool = False,
     more: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session there is; else one of this machine with our settings, and `more` over them.
+    """Return the active session, or a new local one with our settings and `more`.
 
     Raises SparkUnavailableError.
     """
     _ensure_available()
     from pyspark.sql import SparkSession
 
-    there = SparkSession.getActiveSession()
-    if there is not None:
-        _warn_of_foreign_workers(there)
-        return there
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        _warn_of_foreign_workers(active)
+        return active
     context(app_name, delta=delta, more=more)
     made = SparkSession.builder.getOrCreate()
     atexit.register(made.stop)
@@ -165,21 +165,21 @@ def context(
     delta: bool = False,
     more: Mapping[str, str] | None = None,
 ) -> SparkContext:
-    """As `session`, without SQL: that takes twice as long to start."""
+    """Return the context only: with SQL it takes twice as long to start."""
     _ensure_available()
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
 
-    there = SparkContext._active_spark_context  # noqa: SLF001  # no other way to ask
-    if there is not None:
-        return there
+    active = SparkContext._active_spark_context  # noqa: SLF001  # no other way to ask
+    if active is not None:
+        return active
     _warn_of_current_directory()
     conf = SparkConf()
     variables = {}
     if not is_submitted():
         conf.setAppName(app_name)
         conf.setAll(list({**_LOCAL, **settings(delta=delta), **(more or {})}.items()))
-        # Workers of this machine: the Python that runs here, not the first on the path.
+        # Workers on this machine run the Python that runs here, not the first on the path.
         variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
         variables |= _spark_home()
     conf.setIfMissing(_EXECUTOR_SAFE_PATH, "1")
@@ -187,7 +187,7 @@ def context(
         conf.setIfMissing("spark.sql.warehouse.dir", _scratch_warehouse())
     try:
         with CleanStart(**variables):
-            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # the JVM, and no more
+            SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001  # only the JVM
             _make_safe(SparkContext._jvm)  # noqa: SLF001
             made = SparkContext(conf=conf)
     except PySparkRuntimeError as error:
@@ -201,8 +201,8 @@ def context(
 def _scratch_warehouse() -> str:
     """Return a place for tables without a path; Spark's own is in the current directory.
 
-    Spark makes it with the first look at the catalog. A catalog in memory ends with its session,
-    so nothing is lost when the files do.
+    Spark creates it when it first uses the catalog. The catalog is in memory and ends with the
+    session, so the files can be removed then.
     """
     place = Path(tempfile.gettempdir()) / f"kafka-forensics-warehouse-{uuid.uuid4().hex}"
     atexit.register(shutil.rmtree, place, ignore_errors=True)
@@ -210,9 +210,9 @@ def _scratch_warehouse() -> str:
 
 
 def _spark_home() -> dict[str, str]:
-    """Return SPARK_HOME as pyspark would find it, had it not looked into `..` first.
+    """Return SPARK_HOME as pyspark would find it if it did not look into `..` first.
 
-    That is the directory above the current one. A `bin/spark-submit` in the evidence would run.
+    That is the directory above the current one: a `bin/spark-submit` in the evidence would run.
     """
     spec = importlib.util.find_spec("pyspark")
     if "SPARK_HOME" in os.environ or spec is None or spec.origin is None:
@@ -225,12 +225,12 @@ def _spark_home() -> dict[str, str]:
 
 
 def _make_safe(jvm: Any) -> None:
-    """Keep the Python processes that this JVM starts off the current directory.
+    """Keep the Python processes that this JVM starts from importing from the current directory.
 
-    Spark hands `spark.executorEnv` to workers, but not to the process that looks for data sources:
+    Spark passes `spark.executorEnv` to workers, but not to the process that looks for data sources:
     that one has the environment of the JVM, which spark-submit started before us. Java has no call
-    to change it. ProcessBuilder takes it from this map, which Spark opens to reflection at its
-    start (`--add-opens java.base/java.lang`).
+    to change it. ProcessBuilder takes it from this map, which Spark opens to reflection when it
+    starts (`--add-opens java.base/java.lang`).
     """
     from py4j.protocol import Py4JError
 
@@ -267,7 +267,7 @@ def _warn_once(text: str) -> None:
 
 
 def _warn_of_current_directory() -> None:
-    """A notebook's kernel has it on its path before we are loaded; a command has dropped it."""
+    """Warn if Python imports from it: in a notebook it does, before we are loaded."""
     for entry in current_directory_entries()[:1]:
         _warn_once(
             f"Python searches the current directory for modules (sys.path has {entry!r}), so code "
@@ -276,7 +276,7 @@ def _warn_of_current_directory() -> None:
 
 
 def _warn_of_foreign_workers(spark: SparkSession) -> None:
-    """A session that others started: its workers are theirs."""
+    """Warn if the workers of a session that we did not start import from the current directory."""
     _warn_of_current_directory()
     made = getattr(spark, "_sc", None)
     if made is None or made.environment.get(SAFE_PATH):

@@ -1,8 +1,8 @@
-"""Keys and values are bytes; what they mean, their users know. Spark's own functions read them:
+"""Decodes keys and values with Spark's own functions; Kafka only stores bytes.
 
     log.records(topics="orders", key=text(), value=json("id LONG, total DOUBLE"))
 
-Each of these gives a function of a column, so that it also serves by itself:
+Each returns a function of a column, which can also be used directly:
 
     records.select(text()("key"), json("id LONG")("value").id)
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql.types import ArrayType, StructType
 
 Reading: TypeAlias = Callable[[Union["Column", str]], "Column"]
-"""A column of bytes to one that says what they mean."""
+"""Turns a column of bytes into a column of values."""
 
 REGISTRY_HEADER = 5
-"""Bytes that a schema registry's serializer writes first: a zero, and the schema's number."""
+"""Bytes that the serializer of a schema registry writes first: a zero, and the schema id."""
 
 _AVRO_CLASS = "org.apache.spark.sql.avro.AvroDataToCatalyst"
 
 
 class AvroUnavailableError(Exception):
-    """Spark reads Avro by a jar that is not there."""
+    """Spark needs a jar for Avro that is missing."""
 
 
 def text() -> Reading:
-    """UTF-8; bytes that are none become U+FFFD."""
+    """Decode UTF-8; invalid bytes become U+FFFD."""
 
     def read(column: Column | str) -> Column:
         from pyspark.sql import functions as F  # noqa: N812
@@ -46,15 +46,15 @@ def text() -> Reading:
 def json(
     schema: StructType | ArrayType | str, *, skip: int = 0, options: Mapping[str, str] | None = None
 ) -> Reading:
-    """By Spark's from_json and its options; the schema is Spark's, or its DDL: `id LONG, …`.
+    """Decode with Spark's from_json and its options; the schema is Spark's, or DDL: `id LONG, …`.
 
-    `skip` is a count of bytes before the value, such as REGISTRY_HEADER.
+    `skip` is the number of bytes before the value, such as REGISTRY_HEADER.
     """
 
     def read(column: Column | str) -> Column:
         from pyspark.sql import functions as F  # noqa: N812
 
-        plain = _behind(_column(column), skip).cast("string")
+        plain = _without_prefix(_column(column), skip).cast("string")
         return F.from_json(plain, schema, dict(options or {}))
 
     return read
@@ -63,9 +63,9 @@ def json(
 def avro(
     schema: str | Mapping[str, Any], *, skip: int = 0, options: Mapping[str, str] | None = None
 ) -> Reading:
-    """By Spark's from_avro; the schema is the writer's, as JSON. Needs the package spark-avro.
+    """Decode with Spark's from_avro; the schema is the writer's, as JSON. Needs spark-avro.
 
-    Raises AvroUnavailableError, when a column is read.
+    Raises AvroUnavailableError when a column is read.
     """
     writer = schema if isinstance(schema, str) else dumps(schema)
 
@@ -73,7 +73,7 @@ def avro(
         from pyspark.sql.avro.functions import from_avro
 
         _ensure_avro()
-        return from_avro(_behind(_column(column), skip), writer, dict(options or {}))
+        return from_avro(_without_prefix(_column(column), skip), writer, dict(options or {}))
 
     return read
 
@@ -84,14 +84,14 @@ def _column(column: Column | str) -> Column:
     return F.col(column) if isinstance(column, str) else column
 
 
-def _behind(column: Column, skip: int) -> Column:
+def _without_prefix(column: Column, skip: int) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return column if skip == 0 else F.substring(column, skip + 1, 2**31 - 1 - skip)
 
 
 def _ensure_avro() -> None:
-    """Spark itself would say so only when the query is planned, and name no version."""
+    """Raise if the jar is missing; Spark would do so in planning, without naming a version."""
     import pyspark
     from pyspark.sql import SparkSession
 

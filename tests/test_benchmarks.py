@@ -13,12 +13,12 @@ def test_a_small_run_prints_every_table_and_checks_the_record_counts(
     monkeypatch.setattr(jars, "cache_root", _cache_with_jars_but_own_files(tmp_path))
     arguments = ["--megabytes", "1", "--only", "none, 100 B, 10 "]
     for section in bench.SECTIONS:
-        if section not in ("spark", "export"):  # tests/pipelines/test_bench.py
+        if section not in ("spark", "export"):  # tests/pipelines/test_benchmarks.py
             arguments += ["--section", section]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *arguments])
     assert bench.main() == 0
     lines = capsys.readouterr().out.splitlines()
-    rows = [line for line in lines if line.startswith("| none, 100 B, 10 a batch")]
+    rows = [line for line in lines if line.startswith("| none, 100 B, 10 per batch")]
     assert len(rows) == 5  # decode, three modes of dump, recovery
     assert all(re.search(r"\*\*\d+\.\d", row) for row in rows)
     assert len([line for line in lines if "idempotent" in line or "a marker" in line]) == 8

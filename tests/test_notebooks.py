@@ -48,7 +48,7 @@ def plots(cells):
 
 
 def rows(text):
-    """Of a data frame as text: the words of each line but the header's, without the row number."""
+    """Return the words of each line of a data frame as text, without header and row numbers."""
     return [line.split()[1:] for line in text.splitlines()[1:]]
 
 
@@ -84,7 +84,8 @@ def test_what_compaction_leaves_is_what_the_broker_of_the_pack_left(executed):
     found = texts(executed["compaction"])
     kept = sum(map(len, earlier.survivors().values()))
     assert re.match(
-        rf"'{kept} of \d+ records would stay, \d+\.\d % of the bytes would go'", found[-1]
+        rf"'{kept} of \d+ records would be kept, \d+\.\d % of the bytes would be removed'",
+        found[-1],
     )
     rules = next(text for text in found if "verdict" in text)
     assert ["compacted.aborted", "removed", "aborted", "8"] in rows(rules)

@@ -1,4 +1,4 @@
-"""The codecs of compression.py: how Kafka writes and reads their streams.
+"""The codecs of compression.py: their streams as Kafka reads and writes them.
 
 gzip_stream      gzip as the JDK writes it
 lz4_frame        the LZ4 frames of Kafka

@@ -15,9 +15,9 @@ _TRAILER = struct.Struct(
     "I"  # their number, modulo 2^32
 )
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
-# The JDK looks for a further member only if more than this is left behind a trailer.
+# The JDK looks for another member only if more than this follows a trailer.
 _IGNORED_TAIL = 18
-_STEP = 16 * 1024  # deflate grows at most about a thousandfold
+_STEP = 16 * 1024  # deflate expands at most about a thousandfold
 _CHUNK = 256 * 1024
 
 
@@ -29,7 +29,7 @@ def compress_gzip(data: Buffer, level: int) -> bytes:
 
 
 def iter_gzip(data: memoryview) -> Iterator[bytes]:
-    """Members one after the other; a tail that is no member is ignored, as in Java."""
+    """Yield the content of all members. Like Java, ignore a tail that is not a member."""
     position = _body(data, 0)
     while True:
         position = yield from _iter_member(data, position)
@@ -42,7 +42,7 @@ def iter_gzip(data: memoryview) -> Iterator[bytes]:
 
 
 def _iter_member(data: memoryview, start: int) -> Generator[bytes, None, int]:
-    """What the member holds, in steps of bounded size; returns the position behind its trailer."""
+    """Yield a member's content in chunks of bounded size; return the position after its trailer."""
     inflate = zlib.decompressobj(-zlib.MAX_WBITS)
     position, crc, size = start, 0, 0
     while not inflate.eof:
@@ -72,7 +72,7 @@ def _iter_member(data: memoryview, start: int) -> Generator[bytes, None, int]:
 
 
 def _body(data: memoryview, start: int) -> int:
-    """The position behind a member's header."""
+    """Return the position after a member's header."""
     if len(data) - start < len(_HEADER):
         truncated(start, f"{len(data) - start} bytes", "a gzip header of 10 bytes or more")
     if data[start : start + 3] != _HEADER[:3]:

@@ -1,7 +1,7 @@
 """LZ4 frame 04224d18 60 40 82: independent 64 KiB blocks, no checksums.
 
-Blocks are stored where compression gains nothing. In magic 0 the header checksum covers the frame
-magic too.
+A block is stored uncompressed where compression gains nothing. In magic 0 the header checksum also
+covers the frame magic.
 """
 
 import struct
@@ -20,7 +20,7 @@ _STORED = 0x8000_0000
 _FAST_LEVEL = 9  # Kafka's default level is lz4-java's fast compressor, not its level 9
 
 
-class _Frame(NamedTuple):
+class _FrameHeader(NamedTuple):
     blocks_start: int
     max_block_size: int
     has_block_checksum: bool
@@ -42,7 +42,7 @@ def compress_lz4(data: Buffer, *, magic: int, level: int | None) -> bytes:
 
 
 def _compress_block(plain: memoryview, level: int) -> bytes:
-    """Two libraries, for each finds the matches that lz4-java finds where the other does not."""
+    """Compress with the library that finds the same matches as lz4-java at this level."""
     if level == _FAST_LEVEL:
         import cramjam
 
@@ -56,13 +56,13 @@ def _compress_block(plain: memoryview, level: int) -> bytes:
 
 
 def _header(magic: int) -> bytes:
-    """Magic 0 keeps the mistake of Kafka's first lz4: its checksum covers the frame magic too."""
+    """Return the frame header. In magic 0 its checksum also covers the frame magic, a Kafka bug."""
     covered = _DESCRIPTOR if magic > 0 else _MAGIC + _DESCRIPTOR
     return _MAGIC + _DESCRIPTOR + bytes([header_checksum(covered)])
 
 
 def iter_lz4(data: memoryview, *, magic: int) -> Iterator[bytes]:
-    """Blocks up to the end mark. What follows it is never looked at, as in Kafka."""
+    """Yield the blocks up to the end mark. Like Kafka, ignore what follows it."""
     frame = _frame(data, magic=magic)
     position = frame.blocks_start
     while True:
@@ -86,7 +86,7 @@ def iter_lz4(data: memoryview, *, magic: int) -> Iterator[bytes]:
         yield bytes(data[start:end]) if word & _STORED else _block(data, start, end, frame)
 
 
-def _block(data: memoryview, start: int, end: int, frame: _Frame) -> bytes:
+def _block(data: memoryview, start: int, end: int, frame: _FrameHeader) -> bytes:
     import lz4.block
 
     try:
@@ -97,9 +97,9 @@ def _block(data: memoryview, start: int, end: int, frame: _Frame) -> bytes:
 
 
 def _verify_block(block: memoryview, start: int) -> None:
-    """Ask the library, in a frame of this one block: a checksum of megabytes is no work for Python.
+    """Check a block's checksum with the library, in a frame of this one block: Python is too slow.
 
-    The largest block size fits any block; a stored copy of it has the same checksum.
+    The largest block size fits any block; a stored copy of the block has the same checksum.
     """
     import lz4.frame
 
@@ -113,7 +113,7 @@ def _verify_block(block: memoryview, start: int) -> None:
         corrupt(start, f"lz4 block with another checksum ({error})", "the stored block checksum")
 
 
-def _frame(data: memoryview, *, magic: int) -> _Frame:
+def _frame(data: memoryview, *, magic: int) -> _FrameHeader:
     if magic > 0 and data[:7] == _KAFKA_HEADER:
         return _KAFKA_FRAME
     if len(data) < 7:
@@ -125,13 +125,13 @@ def _frame(data: memoryview, *, magic: int) -> _Frame:
         corrupt(4, f"lz4 flags {flags:#04x}", "version 1, independent blocks, nothing reserved")
     if block_descriptor & 0b1000_1111 or block_descriptor >> 4 < 4:
         corrupt(5, f"lz4 block descriptor {block_descriptor:#04x}", "0x40, 0x50, 0x60 or 0x70")
-    end = 14 if flags & 0b0000_1000 else 6  # a content size is skipped, not believed
+    end = 14 if flags & 0b0000_1000 else 6  # a content size is skipped, not trusted
     if len(data) <= end:
         truncated(0, f"{len(data)} bytes", f"an lz4 frame header of {end + 1} bytes")
     checksum = header_checksum(data[4:end])
     if magic > 0 and data[end] != checksum:
         corrupt(end, f"lz4 header checksum {data[end]:#04x}", f"{checksum:#04x}")
-    return _Frame(
+    return _FrameHeader(
         blocks_start=end + 1,
         max_block_size=1 << (2 * (block_descriptor >> 4) + 8),
         has_block_checksum=bool(flags & 0b0001_0000),
@@ -139,9 +139,9 @@ def _frame(data: memoryview, *, magic: int) -> _Frame:
     )
 
 
-# What Kafka writes, and nearly all that is ever read.
+# The header that Kafka writes, and nearly the only one in practice.
 _KAFKA_HEADER = bytes.fromhex("04224d18 60 40 82")
-_KAFKA_FRAME = _Frame(
+_KAFKA_FRAME = _FrameHeader(
     blocks_start=7,
     max_block_size=_BLOCK_SIZE,
     has_block_checksum=False,
@@ -153,7 +153,7 @@ _XXH_PRIMES = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
 
 
 def header_checksum(descriptor: Buffer) -> int:
-    """The second byte of XXH32, seed 0, of fewer than 16 bytes (no descriptor is longer)."""
+    """Return the second byte of XXH32, seed 0, of fewer than 16 bytes (no descriptor is longer)."""
     prime1, prime2, prime3, prime4, prime5 = _XXH_PRIMES
     accumulator = prime5 + len(descriptor)
     whole_words = len(descriptor) // 4 * 4

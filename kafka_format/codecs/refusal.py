@@ -1,4 +1,4 @@
-"""What a reader of compressed bytes says; positions count from the start of these bytes."""
+"""Errors of the readers of compressed bytes; positions count from the start of these bytes."""
 
 from typing import NoReturn
 
@@ -6,7 +6,7 @@ from kafka_format.errors import MEMORY, CorruptError, Location, TruncatedError
 
 
 class TooLargeError(Exception):
-    """The bytes from `position` on grow beyond what is left of the limit."""
+    """The bytes from `position` on decompress to more than what is left of the limit."""
 
     def __init__(self, position: int) -> None:
         self.position = position

@@ -34,7 +34,7 @@ def iter_snappy(data: memoryview, limit: int) -> Iterator[bytes]:
     if len(data) < len(_HEADER) or data[: len(_MAGIC)] != _MAGIC:
         yield _block(data, 0, len(data), limit)
         return
-    position = len(_HEADER)  # snappy-java does not look at the versions of the first header
+    position = len(_HEADER)  # snappy-java ignores the versions in the first header
     while len(data) - position >= _LENGTH.size:
         (length,) = _LENGTH.unpack_from(data, position)
         if length == _NEXT_HEADER:
@@ -52,7 +52,7 @@ def iter_snappy(data: memoryview, limit: int) -> Iterator[bytes]:
 
 
 def _is_header(data: memoryview, position: int) -> bool:
-    """Whether a further stream begins here; where it begins with other letters, the bytes end."""
+    """Return whether another stream begins here; with another magic the stream ends instead."""
     header = data[position : position + len(_HEADER)]
     if len(header) < len(_HEADER):
         truncated(position, f"{len(header)} bytes of a snappy header", f"{len(_HEADER)}")

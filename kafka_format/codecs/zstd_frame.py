@@ -1,4 +1,4 @@
-"""zstd: one frame, level 3, no content size, flushed before it is ended (empty last block)."""
+"""zstd: one frame, level 3, no content size, flushed before its end (empty last block)."""
 
 import struct
 import threading
@@ -14,13 +14,13 @@ _WORD = struct.Struct("<I")
 _BLOCK_MAX = 128 * 1024
 _RAW, _RLE, _COMPRESSED = 0, 1, 2
 
-_per_thread = threading.local()  # a zstd context used by two threads corrupts both
+_per_thread = threading.local()  # a zstd context must not be shared by two threads
 
 
-class _Frame(NamedTuple):
+class _FrameExtent(NamedTuple):
     end: int
-    largest_content: int  # what its blocks can hold at most
-    content_size: int = 0  # what it says itself, if it does
+    largest_content: int  # the most that its blocks can hold
+    content_size: int = 0  # as stored, if it is
 
 
 def compress_zstd(data: Buffer, level: int) -> bytes:
@@ -36,7 +36,7 @@ def compress_zstd(data: Buffer, level: int) -> bytes:
 
 
 def iter_zstd(data: memoryview, limit: int) -> Iterator[bytes]:
-    """Frames one after the other, skippable ones skipped; every byte must belong to one."""
+    """Yield the content of all frames; skippable ones are skipped. No other bytes may remain."""
     position = 0
     while position < len(data):
         frame = _frame(data, position)
@@ -47,15 +47,15 @@ def iter_zstd(data: memoryview, limit: int) -> Iterator[bytes]:
         position = frame.end
 
 
-def _content(data: memoryview, start: int, frame: _Frame, limit: int) -> bytes:
-    """One frame's bytes into a buffer that is as large as its blocks could need, and no larger."""
+def _content(data: memoryview, start: int, frame: _FrameExtent, limit: int) -> bytes:
+    """Decompress one frame, into a buffer no larger than its blocks could need."""
     import zstandard
 
     decompressor = getattr(_per_thread, "decompressor", None)
     if decompressor is None:
         decompressor = _per_thread.decompressor = zstandard.ZstdDecompressor()
     if frame.content_size > limit:
-        raise TooLargeError(start)  # zstandard makes room for what a frame says, not as asked
+        raise TooLargeError(start)  # zstandard allocates the stored size, not `max_output_size`
     capacity = min(frame.largest_content, limit + 1)
     try:
         content: bytes = decompressor.decompress(data[start : frame.end], max_output_size=capacity)
@@ -66,8 +66,8 @@ def _content(data: memoryview, start: int, frame: _Frame, limit: int) -> bytes:
     return content
 
 
-def _frame(data: memoryview, start: int) -> _Frame:
-    """Walk the block headers: where the frame ends, and how large its content can be."""
+def _frame(data: memoryview, start: int) -> _FrameExtent:
+    """Walk the block headers to find the frame's end and how large its content can be."""
     if len(data) - start < 8:
         truncated(start, f"{len(data) - start} bytes", "a zstd frame of 8 bytes or more")
     (word,) = _WORD.unpack_from(data, start)
@@ -75,7 +75,7 @@ def _frame(data: memoryview, start: int) -> _Frame:
         end = start + 8 + _WORD.unpack_from(data, start + 4)[0]
         if end > len(data):
             truncated(start, f"{len(data) - start} bytes", f"a skippable frame of {end - start}")
-        return _Frame(end, 0)
+        return _FrameExtent(end, 0)
     if word != _MAGIC:
         corrupt(start, f"{data[start : start + 4].hex()}", "a zstd frame, 28b52ffd")
     position, content_size, checksum_size = _frame_header(data, start)
@@ -97,11 +97,11 @@ def _frame(data: memoryview, start: int) -> _Frame:
         truncated(start, f"{len(data) - start} bytes", f"a zstd frame of {position - start}")
     if content_size is not None and content_size > largest:
         corrupt(start, f"zstd content size {content_size}", f"at most {largest} in these blocks")
-    return _Frame(position + checksum_size, largest, content_size or 0)
+    return _FrameExtent(position + checksum_size, largest, content_size or 0)
 
 
 def _frame_header(data: memoryview, start: int) -> tuple[int, int | None, int]:
-    """The position behind it, the content size if stored, the size of the checksum at the end."""
+    """Return the position after the header, the content size if stored, and the checksum's size."""
     descriptor = data[start + 4]
     is_single_segment = bool(descriptor & 0x20)
     dictionary_size = (0, 1, 2, 4)[descriptor & 3]

@@ -1,14 +1,14 @@
-"""A file read and decoded by several threads, in chunks of one size, and given in order.
+"""Read and decode a file with several threads, in chunks of one size; yield results in order.
 
     chunks    |        0        |        1        |        2        |        3
     batches   |-----|---|--------------|-----|------------------------------|---|-- ...
 
-A chunk is read by whichever thread is free. Where its first batch begins is known as soon as the
-headers of the chunk before have been walked, which takes no time beside the rest. Then its own are
-walked, what is missing of its last batch is read, and all are decoded. Where no batch begins, as in
-chunk 2 above, there is nothing to do.
+Any free thread reads the next chunk. It learns where the first batch of its chunk begins as soon as
+the headers of the previous chunk have been walked, which takes little time. Then it walks its own
+headers, reads the missing rest of its last batch, and decodes all of them. If no batch begins in a
+chunk, as in chunk 2 above, there is nothing to do.
 
-Every thread has memory of its own, and there is as much once more for what was handed out.
+Every thread has its own memory, and there is one more share for the result in use by the caller.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LEAST_CHUNKS = 4  # below, threads take longer to start than they save
-_RESERVE = 256 * PAGE  # for what is missing of the last batch; more is taken where it is more
+_MIN_CHUNKS = 4  # with fewer, threads take longer to start than they save
+_RESERVE = 256 * PAGE  # for the rest of the last batch; more is allocated where it is larger
 
 
 class Ahead(Generic[T]):
-    """What `decoders` make of a file's batches, in file order; `end` tells afterwards how it ends.
+    """The results of `decoders` for a file's batches, in file order; then `end` says how it ends.
 
-    One decoder more than there are threads: each has memory of its own, which is used again. What
-    comes is good until the next is asked.
+    There is one decoder more than there are threads. Each reuses its own memory: a result is valid
+    until the next one is requested.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Ahead(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         reached = self._start
-        descriptor = os.dup(self._file.fileno())  # whoever closes the file leaves us ours
+        descriptor = os.dup(self._file.fileno())  # stays open if a caller closes the file
         pool = ThreadPoolExecutor(len(self._slots) - 1, "kafka-scan")
         try:
             for unit in self._units(pool, descriptor):
@@ -84,71 +84,77 @@ class Ahead(Generic[T]):
         self.end = segment_end(self._file, reached, path=self._path, end=self._limit)
 
     def _units(self, pool: ThreadPoolExecutor, descriptor: int) -> Iterator[_Unit[T]]:
-        """In order, one under way for each slot but that of the unit given last."""
+        """Yield units in order; every slot is busy except that of the last unit."""
         futures = self._futures(pool, descriptor)
-        under_way = deque(islice(futures, len(self._slots)))
-        while under_way:
-            unit = under_way.popleft().result()
+        running = deque(islice(futures, len(self._slots)))
+        while running:
+            unit = running.popleft().result()
             yield unit
             if unit.is_last:
                 return
-            under_way.extend(islice(futures, 1))
+            running.extend(islice(futures, 1))
 
     def _futures(self, pool: ThreadPoolExecutor, descriptor: int) -> Iterator[Future[_Unit[T]]]:
-        """A chunk is begun when its future is asked for; its slot must be free then."""
-        begins: Future[int] = Future()
-        begins.set_result(self._start)
-        first = self._start // PAGE * PAGE  # a page is read faster from its start
+        """Start a chunk with each future that is requested; its slot must be free by then."""
+        first_batch: Future[int] = Future()
+        first_batch.set_result(self._start)
+        first = self._start // PAGE * PAGE  # reading from a page boundary is faster
         chunks = range(first, self._limit, self._chunk)
         for base, slot in zip(chunks, cycle(self._slots), strict=False):
-            before, begins = begins, Future()
-            yield pool.submit(self._decode_chunk, slot, descriptor, base, before, begins)
+            next_batch: Future[int] = Future()
+            yield pool.submit(self._decode_chunk, slot, descriptor, base, first_batch, next_batch)
+            first_batch = next_batch
 
     def _decode_chunk(
-        self, slot: _Slot[T], descriptor: int, base: int, before: Future[int], begins: Future[int]
+        self,
+        slot: _Slot[T],
+        descriptor: int,
+        base: int,
+        first_batch: Future[int],
+        next_batch: Future[int],
     ) -> _Unit[T]:
-        """`before` gives where its first batch begins, `begins` is told the same of the next chunk.
+        """Decode a chunk. `first_batch` is where its first batch begins, `next_batch` the next's.
 
-        Chunks begin in order, so whoever waits for `before` waits for one that is under way.
+        Chunks are started in order, so the one that sets `first_batch` is already running.
         """
         try:
-            tables, reached, is_last = self._walk_chunk(slot, descriptor, base, before)
+            tables, reached, is_last = self._walk_chunk(slot, descriptor, base, first_batch)
         except BaseException as error:
-            begins.set_exception(error)
+            next_batch.set_exception(error)
             raise
-        begins.set_result(reached)
+        next_batch.set_result(reached)
         if tables and not slot.read_up_to(descriptor, reached):
             reached, is_last = _without_last(tables), True
-        return _Unit(_begun(slot.items(tables)), reached, is_last)
+        return _Unit(_started(slot.items(tables)), reached, is_last)
 
     def _walk_chunk(
-        self, slot: _Slot[T], descriptor: int, base: int, before: Future[int]
+        self, slot: _Slot[T], descriptor: int, base: int, first_batch: Future[int]
     ) -> tuple[list[Int64s], int, bool]:
-        """Headers of the batches that begin here, where the next begins, and if there is none."""
+        """Return the headers of a chunk's batches, their end, and whether the log ends there."""
         end = base + self._chunk
-        if not before.done() or before.result() < end:
+        if not first_batch.done() or first_batch.result() < end:
             slot.base, slot.filled = base, 0
             slot.read_up_to(descriptor, min(end + PAGE, self._limit))  # with the last header
         tables: list[Int64s] = []
-        position = before.result()
+        position = first_batch.result()
         if position >= end:
             return tables, position, False
-        if position < base:  # the batches ended before this chunk, which had been started by then
+        if position < base:  # the batches ended before this chunk, which was already started
             return tables, position, True
-        why = k.TABLE_FULL
-        while why == k.TABLE_FULL:
-            count, reached, why = self._read_headers(
+        reason = k.TABLE_FULL
+        while reason == k.TABLE_FULL:
+            count, reached, reason = self._read_headers(
                 slot.data, base, position - base, slot.filled, self._limit - base, slot.table, 0
             )
             position = base + int(reached)
             if count:
                 tables.append(slot.table[:, :count].copy())
-        # A header that needs bytes before the end of the chunk needs what the file has lost.
-        return tables, position, why != k.NEED_BYTES or position < end
+        # A header that lacks bytes before the end of the chunk: the file was truncated meanwhile.
+        return tables, position, reason != k.NEED_BYTES or position < end
 
 
 class _Unit(NamedTuple, Generic[T]):
-    """What came of a chunk, where the batches behind it begin, and if there can be none."""
+    """The results of a chunk, where the next batch begins, and whether there can be none."""
 
     items: Iterator[T]
     reached: int
@@ -156,7 +162,7 @@ class _Unit(NamedTuple, Generic[T]):
 
 
 class _Slot(Generic[T]):
-    """Memory for a chunk, and a decoder with memory for what becomes of it."""
+    """Memory for a chunk, and a decoder with memory for its results."""
 
     def __init__(self, decode: Callable[[Piece], Iterator[T]], chunk: int, path: str) -> None:
         self._decode = decode
@@ -171,7 +177,7 @@ class _Slot(Generic[T]):
         self.data = readonly(np.frombuffer(memory, np.uint8))
 
     def read_up_to(self, descriptor: int, end: int) -> bool:
-        """Have the file from `base` to `end`; False if it does not reach so far."""
+        """Read the file from `base` to `end`; return False if it ends before."""
         size = end - self.base
         if size > len(self._view):
             before = self._view[: self.filled]
@@ -193,22 +199,22 @@ class _Slot(Generic[T]):
 
 
 def can_read_ahead(source: BinaryIO | Buffer, size: int, chunk_bytes: int) -> TypeGuard[BinaryIO]:
-    """From a regular file that is given as it is, and large enough."""
+    """Return whether the source is a large enough regular file without a wrapper of a caller."""
     raw = source.raw if type(source) is io.BufferedReader else source
     if type(raw) is not io.FileIO and type(raw) is not EvidenceFile:
         return False
-    if size < _LEAST_CHUNKS * chunk_bytes:
+    if size < _MIN_CHUNKS * chunk_bytes:
         return False
     return hasattr(os, "preadv") and stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
 
 
 def _without_last(tables: list[Int64s]) -> int:
-    """Take the last batch away; where it begins."""
+    """Remove the last batch and return its position."""
     table = tables.pop()
     tables.append(table[:, :-1].copy())
     return int(table[k.POSITION, -1])
 
 
-def _begun(items: Iterator[T]) -> Iterator[T]:
-    """The same, the first of them worked out."""
+def _started(items: Iterator[T]) -> Iterator[T]:
+    """Compute the first item now, and return the iterator with it."""
     return chain(list(islice(items, 1)), items)

@@ -1,8 +1,8 @@
-"""One source, two ways to run it: as plain Python, or compiled by numba.
+"""Run kernels as plain Python, or compiled by numba, from one source.
 
-Functions marked by a `Kernels` stay what they are. `compiled` gives twins of them: the same code
-objects with their globals bound to each other's twins, so that one compiled function calls the
-next. Nothing is compiled before it is called, and what was compiled is cached on disk.
+`Kernels` marks functions and leaves them as they are. `compiled` returns twins: the same code
+objects with globals that refer to the other twins, so that one compiled function calls the next. A
+function is compiled at its first call and cached on disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Kernels:
-    """The kernels of one module, in the order they were marked (callees first)."""
+    """The kernels of one module, in the order in which they were marked (callees first)."""
 
     def __init__(self) -> None:
         self._functions: list[FunctionType] = []
@@ -42,7 +42,7 @@ class Kernels:
     def compiled(
         self, names: Mapping[str, Any], *, left_plain: Collection[str] = ()
     ) -> SimpleNamespace:
-        """The twins by name. `names` is what their code sees: globals, with some replaced."""
+        """Return the twins by name. `names` are the globals of their code, with some replaced."""
         bound = dict(names)
         for function in self._functions:
             if function.__name__ not in left_plain:
@@ -55,29 +55,53 @@ class Kernels:
 
 
 def njit(function: Callable[..., Any], **options: Any) -> Any:
-    """Compiled when it is called, and kept on disk for the next process if anywhere."""
+    """Compile a function at its first call, and cache it on disk if a directory is writable."""
     numba = load_numba()
     try:
         dispatcher = numba.njit(function, cache=True, **options)
-    except RuntimeError:  # this user may write neither beside the code nor at home
+    except RuntimeError:  # neither the code's directory nor the home directory is writable
         return numba.njit(function, **options)
-    _load_at_once(dispatcher)
+    _ignore_stale_index(dispatcher)
+    _skip_registration(dispatcher)
     return dispatcher
 
 
-def _load_at_once(dispatcher: Any) -> None:
-    """Have what was compiled before loaded without all that compiling would need.
+def _ignore_stale_index(dispatcher: Any) -> None:
+    """Take an index of compiled code that cannot be read for an empty one.
 
-    numba first registers every function and type it can compile, which takes longer than anything
-    else it does for us. Code that is compiled needs its runtime alone; and where there turns out to
-    be something to compile, numba registers them then.
+    numba reads the whole index before it looks whether it belongs to this source. The index of an
+    earlier release may name types that are gone, and an upgrade leaves such files in place.
+    """
+    try:
+        file = dispatcher._cache._cache_file  # noqa: SLF001
+        load = file._load_index  # noqa: SLF001
+    except AttributeError:  # another release of numba: leave it as it is
+        return
+
+    def load_index() -> Any:
+        try:
+            return load()
+        except OSError:
+            raise
+        except Exception:  # noqa: BLE001  # unpickling may raise anything
+            return {}
+
+    file._load_index = load_index  # noqa: SLF001
+
+
+def _skip_registration(dispatcher: Any) -> None:
+    """Load code from the cache without what only compiling needs.
+
+    numba first registers every function and type that it can compile, which takes most of its
+    time. Cached code needs only numba's runtime; if something must be compiled after all, numba
+    registers them then.
     """
     try:
         from numba.core.runtime.nrt import rtsys
 
         cache = dispatcher._cache  # noqa: SLF001
         load, guard = cache._load_overload, cache._guard_against_spurious_io_errors  # noqa: SLF001
-    except (AttributeError, ImportError):  # another release: it knows its own way
+    except (AttributeError, ImportError):  # another release of numba: leave it as it is
         return
 
     def load_overload(signature: Any, target: Any) -> Any:
@@ -91,10 +115,10 @@ def _load_at_once(dispatcher: Any) -> None:
 
 @cache
 def load_numba() -> Any:
-    """Import numba without the settings it would read from the current directory.
+    """Import numba without the settings that it would read from the current directory.
 
-    `.numba_config.yaml` there is read at the import and at every compilation. It can name a
-    directory for compiled code, so that code from the evidence would run.
+    numba reads `.numba_config.yaml` there at the import and at every compilation. The file can name
+    a directory of compiled code, so that code from the evidence would run.
     """
     hidden = {}
     if "numba" not in sys.modules and os.path.lexists(_NUMBA_SETTINGS):
@@ -103,7 +127,7 @@ def load_numba() -> Any:
     try:
         with warnings.catch_warnings():
             if hidden:
-                warnings.simplefilter("ignore")  # that a file of settings is not read
+                warnings.simplefilter("ignore")  # numba warns that the settings are not read
             import numba
             from numba.core import config
     finally:
@@ -118,15 +142,15 @@ def load_numba() -> Any:
 
 @cache
 def can_compile() -> bool:
-    """Return whether numba can be used: it is there, and KAFKA_FORENSICS_NUMBA is not 0.
+    """Return whether numba can be used: it is installed, and KAFKA_FORENSICS_NUMBA is not 0.
 
-    Its import takes some tenths of a second, so ask only where kernels are needed.
+    The import takes some tenths of a second, so call this only where kernels are needed.
     """
     if _missing() is not None:
         return False
     try:
         load_numba()
-    except Exception as error:  # noqa: BLE001  # a numpy or an LLVM that it does not fit
+    except Exception as error:  # noqa: BLE001  # an incompatible numpy or LLVM
         reason, *_ = [*str(error).splitlines(), type(error).__name__]
         _warn_once(f"numba cannot be imported ({reason})")
         return False
@@ -134,7 +158,7 @@ def can_compile() -> bool:
 
 
 def _missing() -> str | None:
-    """Return why numba cannot be used, as far as that is known without importing it."""
+    """Return why numba cannot be used, as far as this is known without importing it."""
     if os.environ.get("KAFKA_FORENSICS_NUMBA", "1") == "0":
         return "KAFKA_FORENSICS_NUMBA is 0"
     if importlib.util.find_spec("numba") is None:
@@ -142,13 +166,13 @@ def _missing() -> str | None:
     return None
 
 
-_MATTERS_FROM = 64 * 1024 * 1024
-"""Bytes that take half a second by compiled kernels, and about six seconds otherwise."""
+_SLOW_INPUT_BYTES = 64 * 1024 * 1024
+"""Input that compiled kernels read in half a second, and plain Python in about six seconds."""
 
 
 def warn_if_slow(input_bytes: int) -> None:
-    """Say once on stderr what it costs to run without numba, if there is that much to read."""
-    if input_bytes >= _MATTERS_FROM and (reason := _missing()) is not None:
+    """Say once on stderr how slow reading is without numba, if there is much to read."""
+    if input_bytes >= _SLOW_INPUT_BYTES and (reason := _missing()) is not None:
         _warn_once(reason)
 
 

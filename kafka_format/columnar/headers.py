@@ -1,8 +1,8 @@
-"""Batch headers as columns: a segment's shape without its records.
+"""Batch headers as columns, without the records.
 
-`HeaderWalk` never looks at record bytes, and does not even read them where batches are large.
-`BatchScan` reads whole batches and can check their checksums; the record decoder builds on it.
-Both iterate over BatchColumns in file order and know afterwards how the segment ends.
+`HeaderWalk` skips record bytes, and does not even read them where batches are large. `BatchScan`
+reads whole batches and can verify their checksums; the record decoder builds on it. Both yield
+BatchColumns in file order and set `end` when they are exhausted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.compilation import can_compile
-from kafka_format.columnar.window import CHUNK_BYTES, Field, Window
+from kafka_format.columnar.window import CHUNK_BYTES, TableRow, Window
 from kafka_format.errors import MEMORY
 from kafka_format.log_file import LogFile, SegmentEnd
 
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 TABLE_ROWS = 32 * 1024
-# From here on, reading 61 bytes a batch costs less than reading past the records between.
+# For larger batches, one read per header costs less than reading the records as well.
 _LARGE_BATCH = 32 * 1024
 _SMALL_READ = 4 * 1024
 
 
 class BatchColumns:
-    """Headers of consecutive batches, a column a field, under Kafka's names.
+    """Headers of consecutive batches, one column per field, under Kafka's names.
 
-    Of a legacy message `base_offset` is the offset in its header (of a wrapper: its last record's),
-    `max_timestamp` its own, and what the format lacks is -1.
+    For a legacy message, `base_offset` is the offset in its header (of a wrapper: that of its last
+    record), `max_timestamp` is its timestamp, and fields that the format lacks are -1.
     """
 
     def __init__(self, table: Int64s, *, path: str, computed_crc: Int64s | None = None) -> None:
-        self.table = table  # all fields, as the kernels take them
+        self.table = table  # all fields, in the form that the kernels take
         self.path = path
         self.computed_crc = computed_crc
 
@@ -55,24 +55,24 @@ class BatchColumns:
         return f"BatchColumns({self.path}@{first}..{last}: {len(self)} batches)"
 
     def __getitem__(self, which: slice) -> BatchColumns:
-        """Some of the batches, as a table of their own: kernels want it in one piece."""
+        """Return some of the batches in a new table, since kernels need contiguous memory."""
         crc = None if self.computed_crc is None else self.computed_crc[which]
         return BatchColumns(self.table[:, which].copy(), path=self.path, computed_crc=crc)
 
-    position = Field[np.int64]("table", k.POSITION)
-    base_offset = Field[np.int64]("table", k.BASE_OFFSET)
-    size_in_bytes = Field[np.int64]("table", k.SIZE_IN_BYTES)
-    partition_leader_epoch = Field[np.int64]("table", k.PARTITION_LEADER_EPOCH)
-    magic = Field[np.int64]("table", k.MAGIC)
-    crc = Field[np.int64]("table", k.CRC)
-    attributes = Field[np.int64]("table", k.ATTRIBUTES)
-    last_offset_delta = Field[np.int64]("table", k.LAST_OFFSET_DELTA)
-    base_timestamp = Field[np.int64]("table", k.BASE_TIMESTAMP)
-    max_timestamp = Field[np.int64]("table", k.MAX_TIMESTAMP)
-    producer_id = Field[np.int64]("table", k.PRODUCER_ID)
-    producer_epoch = Field[np.int64]("table", k.PRODUCER_EPOCH)
-    base_sequence = Field[np.int64]("table", k.BASE_SEQUENCE)
-    record_count = Field[np.int64]("table", k.RECORD_COUNT)
+    position = TableRow[np.int64]("table", k.POSITION)
+    base_offset = TableRow[np.int64]("table", k.BASE_OFFSET)
+    size_in_bytes = TableRow[np.int64]("table", k.SIZE_IN_BYTES)
+    partition_leader_epoch = TableRow[np.int64]("table", k.PARTITION_LEADER_EPOCH)
+    magic = TableRow[np.int64]("table", k.MAGIC)
+    crc = TableRow[np.int64]("table", k.CRC)
+    attributes = TableRow[np.int64]("table", k.ATTRIBUTES)
+    last_offset_delta = TableRow[np.int64]("table", k.LAST_OFFSET_DELTA)
+    base_timestamp = TableRow[np.int64]("table", k.BASE_TIMESTAMP)
+    max_timestamp = TableRow[np.int64]("table", k.MAX_TIMESTAMP)
+    producer_id = TableRow[np.int64]("table", k.PRODUCER_ID)
+    producer_epoch = TableRow[np.int64]("table", k.PRODUCER_EPOCH)
+    base_sequence = TableRow[np.int64]("table", k.BASE_SEQUENCE)
+    record_count = TableRow[np.int64]("table", k.RECORD_COUNT)
 
     @property
     def codec(self) -> Int64s:
@@ -88,7 +88,7 @@ class BatchColumns:
 
     @property
     def is_valid(self) -> Bools:
-        """RecordBatch.isValid: the stored checksum is the computed one."""
+        """Whether the stored checksum equals the computed one, as in RecordBatch.isValid."""
         if self.computed_crc is None:
             raise ValueError("these batches were read without checksum verification")
         valid: Bools = self.crc == self.computed_crc
@@ -96,14 +96,14 @@ class BatchColumns:
 
 
 class Piece(NamedTuple):
-    """Whole batches and the bytes they lie in; the bytes are good until the next piece is asked."""
+    """Whole batches and their bytes. The bytes are valid until the next piece is requested."""
 
     data: npt.NDArray[np.uint8]
     base: int
     batches: BatchColumns
 
     def checksums(self, kernels: Any, *, compiled: bool) -> Int64s:
-        """What the checksum of each batch should be."""
+        """Compute the checksum of each batch."""
         crc = np.empty(len(self.batches), np.int64)
         data = kernel_bytes(self.data, compiled=compiled)
         kernels.checksum_batches(data, self.base, self.batches.table, crc)
@@ -111,7 +111,7 @@ class Piece(NamedTuple):
 
 
 def kernels_for(*, compiled: bool | None) -> tuple[Any, bool]:
-    """The kernels, compiled where numba is there unless told otherwise."""
+    """Return the kernels, and whether they are compiled. None: compiled if numba is available."""
     chosen = can_compile() if compiled is None else compiled
     return k.load(compiled=chosen), chosen
 
@@ -140,7 +140,7 @@ class BatchScan:
 
     @property
     def limit(self) -> int:
-        """Where the file ends, or is to end for us."""
+        """Where the file ends, or where the scan is to end."""
         return self._window.end
 
     def __iter__(self) -> Iterator[BatchColumns]:
@@ -153,7 +153,7 @@ class BatchScan:
         table = np.empty((k.HEADER_FIELDS, TABLE_ROWS), np.int64)
         while True:
             at = position - window.base
-            count, reached, why = self._kernels.read_headers(
+            count, reached, reason = self._kernels.read_headers(
                 kernel_bytes(window.data, compiled=self.compiled),
                 window.base,
                 at,
@@ -165,17 +165,17 @@ class BatchScan:
             count, position, missing = self._whole(table, count, reached)
             if count:
                 yield self._piece(table[:, :count].copy())
-            if missing or why == k.NEED_BYTES:
+            if missing or reason == k.NEED_BYTES:
                 if not window.advance(position, missing):
                     break
-            elif why != k.TABLE_FULL:
+            elif reason != k.TABLE_FULL:
                 break
         self.end = segment_end(self._source, position, path=self.path, end=window.end)
 
     def _whole(self, table: Int64s, count: int, reached: int) -> tuple[int, int, int]:
-        """Batches that lie in the window as a whole, where the rest begins, and the size it needs.
+        """Return the count of whole batches, where the next begins, and its size if it is missing.
 
-        The walk needs only headers, so the last batch may reach beyond what has been read.
+        The walk needs only headers, so the last batch may extend beyond the bytes in the window.
         """
         window = self._window
         if count and reached > window.filled:
@@ -191,7 +191,7 @@ class BatchScan:
 
 
 class HeaderWalk:
-    """Batch headers of a segment; record bytes are stepped over."""
+    """The batch headers of a segment; record bytes are skipped."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class HeaderWalk:
         window = self._wide
         while True:
             before, began = position, count
-            count, reached, why = self._kernels.read_headers(
+            count, reached, reason = self._kernels.read_headers(
                 kernel_bytes(window.data, compiled=self.compiled),
                 window.base,
                 position - window.base,
@@ -227,13 +227,13 @@ class HeaderWalk:
                 count,
             )
             position = window.base + reached
-            if why == k.NEED_BYTES:
+            if reason == k.NEED_BYTES:
                 if count > began:
                     large = (position - before) // (count - began) > _LARGE_BATCH
                     window = self._window if large else self._wide
                 if not window.advance(position):
                     break
-            elif why == k.TABLE_FULL:
+            elif reason == k.TABLE_FULL:
                 yield BatchColumns(table, path=self.path)
                 table = np.empty((k.HEADER_FIELDS, TABLE_ROWS), np.int64)
                 count = 0
@@ -245,14 +245,14 @@ class HeaderWalk:
 
 
 def kernel_bytes(data: npt.NDArray[np.uint8], *, compiled: bool) -> Any:
-    """Bytes as the kernels want them: plain Python counts with ints, which a memoryview gives."""
+    """Return bytes in the form that kernels need: plain Python needs the ints of a memoryview."""
     return data if compiled else data.data
 
 
 def segment_end(
     source: BinaryIO | Buffer, position: int, *, path: str, end: int
 ) -> SegmentEnd | None:
-    """What the row reader says of the place where a kernel found no further batch."""
+    """Return the row reader's result for the position where a kernel found no further batch."""
     log = LogFile(source, path=path, start=position, end=end)
     for batch in log.batches():
         raise AssertionError(f"{batch.location}: the row reader finds a batch")

@@ -1,16 +1,16 @@
 """Loops over bytes: headers, checksums, and the records of magic 2.
 
-Every function marked `@kernel` is plain Python over a memoryview. `load` gives the functions as
-they are, or compiled by numba over arrays: same answers, 30 to 50 times faster. To stay true in
-both:
+Every function marked `@kernel` is plain Python over a memoryview. `load` returns the functions as
+they are, or compiled by numba over arrays: the same results, 30 to 50 times faster. Both ways need
+these rules:
 
-- bytes are read by index only, and give an int either way;
-- arithmetic that may leave 64 bits goes through `wrap`, which compiled code needs not;
-- output is written into arrays that the caller allocated, sized from bytes that are there, never
-  from a length that a file claims.
+- bytes are read only by index, which gives an int in both;
+- arithmetic that may exceed 64 bits goes through `wrap`, which compiled code does not need;
+- output is written into arrays that the caller allocated, sized by the bytes that are present,
+  never by a length in the file.
 
-A kernel decides only whether a batch is sound. Where it is not, the row decoder is asked again, and
-says where, found and expected: one wording, one truth.
+A kernel decides only whether a batch is sound. If it is not, the row decoder reads it again and
+raises the error, so that there is one wording for each kind of damage.
 
     table    int64[field, batch]   the header of each batch (HEADER_FIELDS)
     longs    int64[field, record]  LONG_FIELDS
@@ -62,7 +62,7 @@ BASE_SEQUENCE = 12
 RECORD_COUNT = 13
 HEADER_FIELDS = 14
 
-# Rows of the record columns: what must be parsed. The rest is derived from it when asked for.
+# Rows of the record columns: what must be parsed. The rest is derived from it on demand.
 OFFSET = 0
 TIMESTAMP = 1
 KEY_POSITION = 2
@@ -90,7 +90,7 @@ TORN_BATCH = 3
 CORRUPT_BATCH = 4
 
 # Kafka's names of sizes in kafka_format.batch_layout.
-LOG_OVERHEAD = batch_layout.LENGTH_END  # offset and size, before what size counts
+LOG_OVERHEAD = batch_layout.LENGTH_END  # offset and size, which size does not count
 RECORD_BATCH_OVERHEAD = batch_layout.HEADER_SIZE
 RECORD_OVERHEAD_V0 = batch_layout.SMALLEST_LENGTHS[0]
 SMALLEST_RECORD = 7  # length, attributes, two deltas, two null lengths, no headers: a byte each
@@ -105,7 +105,7 @@ LZ4_DESCRIPTOR = 0x1860_4082  # the magic's last byte, FLG, BD and header checks
 ZSTD_MAGIC = 0x28B5_2FFD
 ZSTD_BLOCK = 128 * 1024
 
-# Where lz4 cannot be linked, these run as plain Python over its package.
+# If lz4 cannot be linked, these run as plain Python with the lz4 package.
 _NEED_LZ4 = ("unpack_lz4", "unpack_batches")
 
 kernel = Kernels()
@@ -113,31 +113,31 @@ kernel = Kernels()
 
 @cache
 def load(*, compiled: bool) -> SimpleNamespace:
-    """All kernels by name, as plain Python or compiled."""
+    """Return all kernels by name, as plain Python or compiled."""
     if not compiled:
         return kernel.plain()
     linked = native.compiled_functions()
     linked["zstd_unpack"] = native_codecs.linked()["zstd_unpack"]
-    # Compiled integers wrap by themselves, so there the step is left out.
-    as_is = njit(_as_is, inline="always")
+    # Compiled integers wrap by themselves, so `wrap` does nothing there.
+    no_wrap = njit(_no_wrap, inline="always")
     left_plain = () if "lz4_block" in linked else _NEED_LZ4
-    loaded = kernel.compiled(globals() | linked | {"wrap": as_is}, left_plain=left_plain)
-    loaded.wrap = as_is
+    loaded = kernel.compiled(globals() | linked | {"wrap": no_wrap}, left_plain=left_plain)
+    loaded.wrap = no_wrap
     return loaded
 
 
-def _as_is(value: int) -> int:
+def _no_wrap(value: int) -> int:
     return value
 
 
 def wrap(value: int) -> int:
-    """A sum as Java's long holds it."""
+    """Wrap a sum as Java's long does."""
     return (value + 0x8000_0000_0000_0000) % 0x1_0000_0000_0000_0000 - 0x8000_0000_0000_0000
 
 
 @kernel
 def byte(data: Any, at: int) -> int:
-    """A byte as a signed integer: numba makes arithmetic of mixed signs floating-point."""
+    """Return a byte as a signed integer: numba turns arithmetic of mixed signs into floats."""
     return data[at] + 0  # type: ignore[no-any-return]
 
 
@@ -170,7 +170,7 @@ def int64(data: Any, at: int) -> int:
 
 @kernel
 def varint(data: Any, at: int, end: int) -> tuple[int, int]:
-    """A zig-zag integer of 32 bits and the position after it, -1 if it is not whole."""
+    """Return a zig-zag integer of 32 bits and the position after it, -1 if it is incomplete."""
     if at < end and data[at] < 0x80:
         value = byte(data, at)
         return (value >> 1) ^ -(value & 1), at + 1
@@ -189,7 +189,7 @@ def varint(data: Any, at: int, end: int) -> tuple[int, int]:
 
 @kernel
 def varlong(data: Any, at: int, end: int) -> tuple[int, int]:
-    """A zig-zag integer of 64 bits and the position after it, -1 if it is not whole."""
+    """Return a zig-zag integer of 64 bits and the position after it, -1 if it is incomplete."""
     value = 0
     shift = 0
     while at < end and shift < 70:
@@ -209,10 +209,10 @@ def varlong(data: Any, at: int, end: int) -> tuple[int, int]:
 def read_headers(
     data: Any, base: int, at: int, filled: int, end: int, table: Any, count: int
 ) -> tuple[int, int, int]:
-    """Batch headers from `at` on, as FileLogInputStream walks them; record bytes stay unread.
+    """Read batch headers from `at` on, as FileLogInputStream does; record bytes are skipped.
 
-    `data` holds the file from position `base`; `filled` bytes of it are there, and the file ends at
-    `end`, both counted in `data`. Returns (batches in the table, where the walk stands, why).
+    `data` holds the file from position `base`; `filled` bytes of it are present, and the file ends
+    at `end`, both relative to `data`. Returns (batches in the table, position reached, reason).
     """
     while True:
         if at >= end - UP_TO_MAGIC:
@@ -257,7 +257,7 @@ def read_headers(
 
 @kernel
 def read_message_header(data: Any, at: int, magic: int, table: Any, count: int) -> None:
-    """A message of magic 0 or 1: what those do not have is -1."""
+    """Read the header of a message of magic 0 or 1; fields that these lack are -1."""
     for field in range(PARTITION_LEADER_EPOCH, HEADER_FIELDS):
         if field != MAGIC:
             table[field, count] = -1
@@ -271,7 +271,7 @@ def read_message_header(data: Any, at: int, magic: int, table: Any, count: int) 
 
 @kernel
 def checksum_batch(data: Any, base: int, table: Any, batch: int) -> int:
-    """The checksum of one batch: CRC-32C, or CRC-32 for a legacy message."""
+    """Compute the checksum of one batch: CRC-32C, or CRC-32 for a legacy message."""
     at = table[POSITION, batch] - base
     end = at + table[SIZE_IN_BYTES, batch]
     if table[MAGIC, batch] < 2:
@@ -289,11 +289,11 @@ def checksum_batches(data: Any, base: int, table: Any, out: Any) -> None:
 def survey(
     table: Any, base: int, crc: Any, refuse_invalid: bool, starts: Any, ends: Any
 ) -> tuple[int, int, int, int]:
-    """Where the payload of each batch lies that is worth decoding; -1 as a start for the others.
+    """Find the payload of each batch to be decoded; other batches get a negative start.
 
-    Those are empty batches, whatever follows their header, and with -2 damaged ones: of an unknown
-    codec or, if `refuse_invalid`, of a wrong checksum. Returns how many are damaged, legacy and
-    compressed, and how many records the plain ones of magic 2 can have.
+    The start is -1 for an empty batch, whatever follows its header, and -2 for a damaged one: of an
+    unknown codec or, if `refuse_invalid`, of a wrong checksum. Returns how many are damaged, legacy
+    and compressed, and how many records the uncompressed ones of magic 2 can have.
     """
     damaged = legacy = packed = capacity = 0
     for batch in range(table.shape[1]):
@@ -322,7 +322,7 @@ def survey(
 
 @kernel
 def lz4_size(data: Any, at: int) -> int:
-    """Bytes of a block: little-endian; the top bit, which says stored, left out."""
+    """Return the size of a block: little-endian, without the top bit, which means stored."""
     return (
         byte(data, at)
         | byte(data, at + 1) << 8
@@ -333,7 +333,7 @@ def lz4_size(data: Any, at: int) -> int:
 
 @kernel
 def lz4_blocks(data: Any, at: int, end: int) -> int:
-    """How many blocks a frame of Kafka's own kind has; -1 if it is of another kind."""
+    """Return how many blocks a frame has; -1 if it is not of the kind that Kafka writes."""
     if end - at < 11 or uint32(data, at) != LZ4_MAGIC or uint32(data, at + 3) != LZ4_DESCRIPTOR:
         return -1
     at += 7
@@ -352,7 +352,7 @@ def lz4_blocks(data: Any, at: int, end: int) -> int:
 
 @kernel
 def unpack_lz4(data: Any, at: int, blocks: int, out: Any, start: int) -> int:
-    """Decompress a frame that `lz4_blocks` counted; the position after it in `out`, or -1."""
+    """Decompress a frame that `lz4_blocks` counted; return the position reached in `out`, or -1."""
     at += 7
     for _ in range(blocks):
         size = lz4_size(data, at)
@@ -372,12 +372,12 @@ def unpack_lz4(data: Any, at: int, blocks: int, out: Any, start: int) -> int:
 
 @kernel
 def zstd_room(data: Any, at: int, end: int) -> int:
-    """Bytes that the one frame of a payload may hold; -1 if it is not just that."""
+    """Return the most bytes that a payload of one frame can hold; -1 if it is not one frame."""
     if end - at < 9 or uint32(data, at) != ZSTD_MAGIC:
         return -1
     descriptor = byte(data, at + 4)
     if descriptor & 0xE7 != 0:
-        return -1  # says its size, has a dictionary or a checksum: Kafka writes none of those
+        return -1  # stores its size, has a dictionary or a checksum: Kafka writes none of these
     at += 6
     room = 0
     while end - at >= 3:
@@ -409,10 +409,10 @@ def unpack_batches(
 ) -> tuple[int, int, bool]:
     """Copy or decompress payloads of magic-2 batches into `out` from `at` on.
 
-    `zstd` is the context to decompress by, 0 if there is none.
-    Passes over what is not sound. Stops before the first batch that it has no room for or that
-    needs another reader (another codec, a frame of another kind, damage): the caller looks at it.
-    Returns (that batch, the position reached in `out`, whether room is what was missing).
+    `zstd` is the context for decompression, 0 if there is none. Batches that are not sound are
+    skipped. Stops before the first batch for which there is no room or which needs another reader
+    (another codec, a frame of another kind, damage), and leaves it to the caller. Returns (that
+    batch, the position reached in `out`, whether it stopped for lack of room).
     """
     room = len(out)
     for batch in range(first, last):
@@ -463,37 +463,51 @@ def decode_records(
     ints: Any,
     counts: Any,
 ) -> tuple[int, int]:
-    """The records of magic-2 batches whose plain payloads lie in `data`.
+    """Decode the records of magic-2 batches whose uncompressed payloads are in `data`.
 
-    With `verify`, `data` is the file from `base` on, and each batch's checksum goes into `crc`
-    just before it is decoded, so that it is in the nearest cache. `counts[batch]` becomes the
-    number of its records, or -1 where the batch is not sound (then it has no rows); a wrong
-    checksum counts as that if `refuse_invalid`. A start below 0 passes over a batch. Returns how
-    many rows there are, and how many batches were not sound.
+    With `verify`, `data` is the file from `base` on, and the checksum of each batch is computed
+    into `crc` just before the batch is decoded, so that its bytes are in the cache. `counts[batch]`
+    becomes the number of its records, or -1 if the batch is not sound (then it has no rows); with
+    `refuse_invalid`, a batch with a wrong checksum is not sound. A batch with a negative start is
+    skipped. Returns how many rows there are, and how many batches were not sound.
     """
     row = 0
     damaged = 0
     for batch in range(table.shape[1]):
-        done = row
+        reached = row
         if verify:
             crc[batch] = checksum_batch(data, base, table, batch)
         if verify and refuse_invalid and crc[batch] != table[CRC, batch]:
-            done = -1
+            reached = -1
         elif starts[batch] >= 0:
-            done = decode_batch_records(
+            reached = decode_batch_records(
                 data, table, starts[batch] + 0, ends[batch] + 0, batch, longs, ints, row
             )
-        if done < 0:
+        if reached < 0:
             counts[batch] = -1
             damaged += 1
         else:
-            counts[batch] = done - row
-            row = done
+            counts[batch] = reached - row
+            row = reached
     return row, damaged
 
 
 @kernel
-def decode_some_records(
+def skip_headers(data: Any, at: int, end: int, count: int) -> int:
+    """Return the position after `count` headers of a record, or -1 if they do not fit."""
+    for _ in range(count):
+        length, at = varint(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return -1
+        length, at = varint(data, at + length, end)
+        if at < 0 or length > end - at:
+            return -1
+        at += max(length, 0)
+    return at
+
+
+@kernel
+def decode_next_records(
     data: Any,
     table: Any,
     at: int,
@@ -504,7 +518,7 @@ def decode_some_records(
     ints: Any,
     row: int,
 ) -> int:
-    """The next `count` records of a batch, from `row` on; the position after them, or -1."""
+    """Decode the next `count` records of a batch into rows; return the position after, or -1."""
     base_offset = int(table[BASE_OFFSET, batch])
     append_time = (table[ATTRIBUTES, batch] & LOG_APPEND_TIME) != 0
     base_timestamp = int(table[BASE_TIMESTAMP, batch])
@@ -541,18 +555,12 @@ def decode_some_records(
         if at < 0 or headers < 0 or headers > record_end - at:
             return -1
         ints[HEADERS_COUNT, row] = headers
-        for _ in range(headers):
-            length, at = varint(data, at, record_end)
-            if at < 0 or length < 0 or length > record_end - at:
-                return -1
-            length, at = varint(data, at + length, record_end)
-            if at < 0 or length > record_end - at:
-                return -1
-            at += max(length, 0)
+        if headers > 0:
+            at = skip_headers(data, at, record_end, headers)
         if at != record_end:
             return -1
-        # The same value, but known since the length was read: the processor need not wait for the
-        # fields of this record before it begins the next.
+        # The same value, but known since the length was read: the processor can begin the next
+        # record before the fields of this one are parsed.
         at = record_end
         row += 1
     return at
@@ -562,19 +570,19 @@ def decode_some_records(
 def decode_batch_records(
     data: Any, table: Any, at: int, end: int, batch: int, longs: Any, ints: Any, row: int
 ) -> int:
-    """The records of one batch from `row` on; the row after them, or -1 if it is not sound."""
+    """Decode the records of one batch from `row` on; return the row after, or -1 if not sound."""
     count = table[RECORD_COUNT, batch] + 0
     if count == 0:
-        return row  # Kafka looks no further either
+        return row  # like Kafka, ignore what follows
     if count < 0 or count > (end - at) // SMALLEST_RECORD:
         return -1
-    at = decode_some_records(data, table, at, end, count, batch, longs, ints, row)
+    at = decode_next_records(data, table, at, end, count, batch, longs, ints, row)
     return row + count if at == end else -1
 
 
 @kernel
 def record_positions(data: Any, table: Any, starts: Any, counts: Any, out: Any) -> None:
-    """Where each decoded record begins: with its length or, in magic 0 and 1, its offset."""
+    """Find where each decoded record begins: with its length or, in magic 0 and 1, its offset."""
     row = 0
     for batch in range(len(counts)):
         at = starts[batch] + 0
@@ -619,7 +627,7 @@ def stored_timestamps(data: Any, table: Any, positions: Any, counts: Any, out: A
 
 @kernel
 def headers_position(data: Any, longs: Any, ints: Any, row: int) -> int:
-    """Where the first header of a decoded magic-2 record begins: behind their count."""
+    """Return where the first header of a decoded magic-2 record begins: after the count."""
     at = longs[VALUE_POSITION, row] + max(ints[VALUE_LENGTH, row], 0)
     return varint(data, at, len(data))[1]
 
@@ -632,7 +640,7 @@ def headers_positions(data: Any, longs: Any, ints: Any, out: Any) -> None:
 
 @kernel
 def decode_headers(data: Any, longs: Any, ints: Any, header_longs: Any, header_ints: Any) -> None:
-    """The headers of decoded records, one row each; the records were sound, so these are."""
+    """Decode the headers of records, one row per header; the records are known to be sound."""
     row = 0
     end = len(data)
     for record in range(longs.shape[1]):

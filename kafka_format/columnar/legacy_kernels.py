@@ -1,4 +1,4 @@
-"""Loops over bytes: messages of magic 0 and 1. The rules of kernels.py hold here too."""
+"""Loops over bytes: messages of magic 0 and 1. The rules of kernels.py apply."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -38,7 +38,7 @@ kernel = Kernels()
 
 @cache
 def load(*, compiled: bool) -> SimpleNamespace:
-    """All kernels by name, as plain Python or compiled; compiled ones call compiled ones."""
+    """Return all kernels by name, as plain Python or compiled."""
     if not compiled:
         return kernel.plain()
     return kernel.compiled(globals() | vars(kernels.load(compiled=True)))
@@ -46,12 +46,12 @@ def load(*, compiled: bool) -> SimpleNamespace:
 
 @kernel
 def count_entries(data: Any, at: int, end: int) -> int:
-    """Whole messages inside a legacy wrapper's plain value; -1 if there is none, or damage."""
+    """Count the whole messages in a wrapper's decompressed value; -1 for none, or for damage."""
     count = 0
     while end - at >= LOG_OVERHEAD:
         size = int32(data, at + LENGTH_AT)
         if size > end - at - LOG_OVERHEAD:
-            break  # cut off: not there, as Kafka has it
+            break  # cut off: ignored, as in Kafka
         if size < RECORD_OVERHEAD_V0:
             return -1
         at += LOG_OVERHEAD + size
@@ -61,7 +61,7 @@ def count_entries(data: Any, at: int, end: int) -> int:
 
 @kernel
 def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
-    """One legacy message into a row: its end, or -1 if its lengths do not fit."""
+    """Decode one legacy message into a row; return its end, or -1 if its lengths do not fit."""
     end = at + LOG_OVERHEAD + int32(data, at + LENGTH_AT)
     longs[OFFSET, row] = int64(data, at)
     magic = data[at + MAGIC_AT]
@@ -93,7 +93,7 @@ def decode_message(data: Any, at: int, longs: Any, ints: Any, row: int) -> int:
 def decode_entries(
     data: Any, table: Any, at: int, count: int, batch: int, longs: Any, ints: Any, row: int
 ) -> int:
-    """The next `count` messages of a legacy wrapper, with the offsets they store.
+    """Decode the next `count` messages of a legacy wrapper, with their stored offsets.
 
     Returns the position after them, or -1.
     """
@@ -113,13 +113,13 @@ def decode_entries(
 
 @kernel
 def shift_offsets(table: Any, batch: int, last: int, longs: Any, row: int, end: int) -> bool:
-    """Make stored offsets of rows up to `end` those of the log, given the last in the wrapper.
+    """Turn stored offsets of rows up to `end` into offsets of the log; `last` is the last stored.
 
-    False if they cannot be: then the wrapper is not sound.
+    Returns False if the wrapper's offset does not allow it: then the wrapper is not sound.
     """
     wrapper_offset = int(table[BASE_OFFSET, batch])
     if table[MAGIC, batch] != 1 or wrapper_offset == 0:
-        return True  # absolute in magic 0; and librdkafka left the wrapper's unset
+        return True  # absolute in magic 0; and early librdkafka left the wrapper's at 0
     if wrapper_offset < last:
         return False
     for record in range(row, end):
@@ -131,7 +131,7 @@ def shift_offsets(table: Any, batch: int, last: int, longs: Any, row: int, end: 
 def decode_wrapper(
     data: Any, at: int, count: int, table: Any, batch: int, longs: Any, ints: Any, row: int
 ) -> int:
-    """The `count` messages of a legacy wrapper, from `at` on; the row after them, or -1."""
+    """Decode the `count` messages of a legacy wrapper at `at`; return the row after, or -1."""
     end = row + count
     if decode_entries(data, table, at, count, batch, longs, ints, row) < 0:
         return -1
@@ -141,7 +141,7 @@ def decode_wrapper(
 
 @kernel
 def count_messages(data: Any, table: Any, starts: Any, ends: Any, counts: Any) -> int:
-    """How many records legacy batches hold: 1, or as many as lie in a wrapper; -1 for damage."""
+    """Count the records of legacy batches: 1, or those in the wrapper; -1 for damage."""
     total = 0
     for batch in range(table.shape[1]):
         counts[batch] = 0
@@ -158,23 +158,23 @@ def count_messages(data: Any, table: Any, starts: Any, ends: Any, counts: Any) -
 def decode_messages(
     data: Any, table: Any, starts: Any, longs: Any, ints: Any, counts: Any
 ) -> tuple[int, int]:
-    """As decode_records, for magic 0 and 1; `counts` comes in as count_messages left it."""
+    """Decode magic 0 and 1 as `decode_records` does magic 2; `counts` is from `count_messages`."""
     row = 0
     damaged = 0
     for batch in range(table.shape[1]):
         if starts[batch] < 0:
             continue
-        done = row + 1
+        reached = row + 1
         if counts[batch] < 0:
-            done = -1
+            reached = -1
         elif (table[ATTRIBUTES, batch] & CODEC_MASK) != 0:
             at, count = starts[batch] + 0, counts[batch] + 0
-            done = decode_wrapper(data, at, count, table, batch, longs, ints, row)
+            reached = decode_wrapper(data, at, count, table, batch, longs, ints, row)
         elif decode_message(data, starts[batch] + 0, longs, ints, row) < 0:
-            done = -1
-        if done < 0:
+            reached = -1
+        if reached < 0:
             counts[batch] = -1
             damaged += 1
         else:
-            row = done
+            row = reached
     return row, damaged

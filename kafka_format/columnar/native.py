@@ -1,9 +1,9 @@
-"""C functions of installed wheels, called from compiled kernels without a Python call a batch.
+"""C functions of installed wheels that compiled kernels call without a Python call per batch.
 
-crc32c and lz4 are dependencies anyway, and their extension modules export the C functions they
-wrap. numba links against them by name, so that compiled kernels stay cacheable on disk. Each is
-tried on a known answer before it is used: where a build hides the symbol, or it means something
-else there, CRC-32C goes through tables, and lz4 through the same library batch by batch.
+crc32c and lz4 are dependencies anyway, and their extension modules export the C functions that they
+wrap. numba links to them by name, so that compiled kernels can be cached on disk. Each function is
+tested on a known input before it is used. If a build hides the symbol, or the test fails, CRC-32C
+is computed with tables, and lz4 blocks are decompressed by the Python package, batch by batch.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 _CRC_SYMBOLS = ("_crc32c_hw_adler", "_crc32c_hw_arm64")
 _CRC32, _CRC32C = 0xEDB8_8320, 0x82F6_3B78  # polynomials, bits reversed
 _LZ4_SYMBOL = "LZ4_decompress_safe"
-_CRC_CHECK = (b"123456789", 0xE306_9283)  # the check value that every catalogue of CRCs lists
+_CRC_CHECK = (b"123456789", 0xE306_9283)  # the standard check value of CRC-32C
 _LZ4_CHECK = (b"\x1fa\x01\x00\x0b\x50aaaaa", b"a" * 36)  # a literal, a match of 30, five literals
 
 
-# What the underscored twins below call: they run compiled only, with these bound.
+# Globals of the underscored twins below, which only run compiled, with these names bound.
 c_function: Any = None
 tables: Any = None
 
@@ -45,7 +45,7 @@ def crc32_range(data: Any, start: int, end: int) -> int:
 
 
 def lz4_block(data: Any, start: int, end: int, out: Any, at: int, room: int) -> int:
-    """Decompress one block into `out`: bytes written, or -1 if it is damaged or has no room."""
+    """Decompress one block into `out`; return the bytes written, -1 for damage or lack of room."""
     try:
         plain = lz4.block.decompress(data[start:end], uncompressed_size=room)
     except lz4.block.LZ4BlockError:
@@ -69,7 +69,7 @@ def _lz4_block(  # pragma: no cover  # runs compiled
 
 
 def _crc_range(data: Any, start: int, end: int) -> int:  # pragma: no cover  # runs compiled
-    """Eight bytes a step through eight tables, which decide which CRC it is."""
+    """Compute a CRC, eight bytes per step, with the eight tables of its polynomial."""
     crc = np.uint32(0xFFFF_FFFF)
     at = start
     while end - at >= 8:
@@ -94,7 +94,7 @@ def _crc_range(data: Any, start: int, end: int) -> int:  # pragma: no cover  # r
 
 
 def _crc_tables(polynomial: int) -> npt.NDArray[np.uint32]:
-    """Row n: what a byte does to the checksum n bytes later."""
+    """Return the tables: row n is the effect of a byte on the checksum n bytes later."""
     tables = np.zeros((8, 256), np.uint32)
     for byte in range(256):
         crc = byte
@@ -107,30 +107,30 @@ def _crc_tables(polynomial: int) -> npt.NDArray[np.uint32]:
 
 
 def compiled_functions() -> dict[str, Any]:
-    """The functions of this module for compiled kernels, by name; linked ones know their answer."""
+    """Return the functions of this module for compiled kernels, by name. Linked ones are tested."""
     found = {
-        "crc32_range": _compile(_crc_range, {"tables": _crc_tables(_CRC32)}, "crc32"),
-        "crc32c_range": _compile(_crc_range, {"tables": _crc_tables(_CRC32C)}, "crc32c"),
+        "crc32_range": compile_bound(_crc_range, {"tables": _crc_tables(_CRC32)}, "crc32"),
+        "crc32c_range": compile_bound(_crc_range, {"tables": _crc_tables(_CRC32C)}, "crc32c"),
     }
     for symbol in _CRC_SYMBOLS:
         function = _link(_crc32c_range, symbol, "crc32c._crc32c", "uint32(uint32, intp, uintp)")
-        if function is not None and _knows_crc(function):
+        if function is not None and _computes_crc(function):
             found["crc32c_range"] = function
             break
     signature = "int32(intp, intp, int32, int32)"
     function = _link(_lz4_block, _LZ4_SYMBOL, "lz4.block._block", signature)
-    if function is not None and _knows_lz4(function):
+    if function is not None and _decompresses_lz4(function):
         found["lz4_block"] = function
     return found
 
 
-def _knows_crc(function: Callable[..., int]) -> bool:
+def _computes_crc(function: Callable[..., int]) -> bool:
     text, expected = _CRC_CHECK
     data = np.frombuffer(text, np.uint8)
     return int(function(data, 0, len(data))) == expected
 
 
-def _knows_lz4(function: Callable[..., int]) -> bool:
+def _decompresses_lz4(function: Callable[..., int]) -> bool:
     block, expected = _LZ4_CHECK
     data = np.frombuffer(block, np.uint8)
     out = np.zeros(len(expected), np.uint8)
@@ -139,27 +139,38 @@ def _knows_lz4(function: Callable[..., int]) -> bool:
 
 
 def _link(caller: Callable[..., int], symbol: str, module: str, signature: str) -> Any | None:
-    """`caller` compiled with `c_function` bound to a symbol of an extension module, or None."""
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
+    """Compile `caller` with `c_function` bound to a symbol of an extension module, or None."""
+    if not can_link(module, symbol):
         return None
+    return compile_bound(caller, {"c_function": external(symbol, signature)}, symbol)
+
+
+def can_link(module: str, symbol: str) -> bool:
+    """Return whether an extension module exports a symbol; load the module if it does."""
     import llvmlite.binding as llvm
-    from numba.core import sigutils, types
 
     try:
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            return False
         llvm.load_library_permanently(spec.origin)
-    except RuntimeError:
-        return None
-    if not llvm.address_of_symbol(symbol):
-        return None
+    except (ImportError, RuntimeError):
+        return False
+    return bool(llvm.address_of_symbol(symbol))
+
+
+def external(symbol: str, signature: str) -> Any:
+    """Return a C function that compiled code can call."""
+    from numba.core import sigutils, types
+
     arguments, result = sigutils.normalize_signature(signature)  # type: ignore[no-untyped-call]
-    external = types.ExternalFunction(symbol, result(*arguments))
-    return _compile(caller, {"c_function": external}, symbol)
+    return types.ExternalFunction(symbol, result(*arguments))
 
 
-def _compile(function: Callable[..., int], names: dict[str, Any], symbol: str = "") -> Any:
+def compile_bound(function: Callable[..., Any], names: dict[str, Any], symbol: str) -> Any:
+    """Compile a function whose globals are numpy and `names`."""
     bound = FunctionType(function.__code__, {"np": np, **names}, function.__name__)
-    bound.__module__ = __name__
-    # What it links to is part of the name, and so of the cache's key.
+    bound.__module__ = function.__module__
+    # The linked symbol is part of the name, and so of the key in numba's cache.
     bound.__qualname__ = f"{function.__qualname__}{symbol}"
     return njit(bound, nogil=True)

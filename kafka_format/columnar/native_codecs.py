@@ -1,15 +1,15 @@
-"""More C functions of installed wheels for compiled kernels: what writes batches anew.
+"""C functions of installed wheels for compiled kernels that write batches.
 
     copy_range      memcpy
-    word            eight bytes, little-endian, wherever they lie
-    fetch           a hint to the processor
+    word            load eight bytes, little-endian, at any address
+    fetch           prefetch hint for the processor
     lz4_pack        LZ4_compress_default of the lz4 package: the bytes that lz4-java writes
-    zstd_pack       one frame as Kafka's stream ends it, by a context that is used again
+    zstd_pack       one frame as Kafka's stream writes it, with a context that is reused
     zstd_unpack     one frame
 
-As in native.py each is tried on a known answer first; what is not there is left out of `linked`,
-and its caller goes through Python. A zstd context is an address that `zstd_contexts` gives, one a
-thread.
+As in native.py, each is tested on a known input first. A function that is not available is missing
+from `linked`, and its caller uses Python instead. A zstd context is an address from
+`zstd_contexts`, one per thread.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ import ctypes
 import importlib.util
 import threading
 from functools import cache
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from kafka_format.columnar.compilation import njit
+from kafka_format.columnar.native import can_link, compile_bound, external
 
 _LEVEL, _CONTENT_SIZE_FLAG, _CHECKSUM_FLAG = 100, 200, 201  # ZSTD_cParameter
 _KAFKAS_LEVEL = 3
 _ZSTD_VERSION = 10506  # 1.5.6, which writes the bytes of Kafka's zstd-jni (docs/decisions/0004)
 _TEXT = b"kafka kafka kafka kafka kafka kafka kafka kafka"
-# What Kafka's codecs make of that text: an lz4 block, a zstd frame.
+# The lz4 block that lz4-java writes for that text.
 _LZ4_BLOCK = bytes.fromhex("6f6b61666b6120060011506b61666b61")
 _per_thread = threading.local()
 
-# What the functions below call: they run compiled only, with these bound.
+# Globals of the underscored functions below, which only run compiled, with these names bound.
 c_memcpy: Any = None
 c_load: Any = None
 c_prefetch: Any = None
@@ -49,7 +48,7 @@ class ZstdContexts(NamedTuple):
 
 
 def copy_range(data: Any, start: int, end: int, out: Any, at: int) -> int:
-    """Bytes into another array; where they end there."""
+    """Copy bytes into another array; return where they end there."""
     out[at : at + end - start] = data[start:end]
     return at + end - start
 
@@ -68,7 +67,7 @@ def _word(data: Any, at: int) -> int:  # pragma: no cover  # runs compiled
 
 
 def fetch(data: Any, at: int) -> None:
-    """Have what lies there at hand soon; changes nothing."""
+    """Prefetch the bytes at a position into the cache; does nothing in plain Python."""
 
 
 def _fetch(data: Any, at: int) -> None:  # pragma: no cover  # runs compiled
@@ -76,18 +75,18 @@ def _fetch(data: Any, at: int) -> None:  # pragma: no cover  # runs compiled
 
 
 def _lz4_pack(data: Any, start: int, end: int, out: Any, at: int, room: int) -> int:
-    """One block; its size, or 0 if there is no room for it."""  # pragma: no cover
+    """Compress one block; return its size, 0 if there is no room."""  # pragma: no cover
     return c_lz4(  # type: ignore[no-any-return]
         data.ctypes.data + start, out.ctypes.data + at, np.int32(end - start), np.int32(room)
     )
 
 
-def _zstd_pack(  # pragma: no cover  # runs compiled
+def _zstd_pack(  # noqa: PLR0913 - numba functions take arrays one by one  # pragma: no cover
     context: int, data: Any, start: int, end: int, out: Any, at: int, room: int, places: Any
 ) -> int:
-    """Taken in, flushed and ended as Java's stream does it; bytes written, -1 without room.
+    """Compress one frame as Java's stream does: continue, flush, end. Return its size, or -1.
 
-    `places` is room for what C is to count in: two numbers.
+    -1 means lack of room. `places` holds the two positions that C updates.
     """
     places[0] = 0
     places[1] = 0
@@ -115,7 +114,7 @@ def _zstd_pack(  # pragma: no cover  # runs compiled
 
 
 def zstd_unpack(*_: Any) -> int:
-    """Where none is linked: the caller goes through Python."""
+    """Return -1: zstd is not linked, and the caller uses Python instead."""
     return -1
 
 
@@ -134,7 +133,7 @@ def _no_zstd(  # pragma: no cover  # runs compiled
 def _zstd_unpack(  # pragma: no cover  # runs compiled
     context: int, data: Any, start: int, end: int, out: Any, at: int, room: int
 ) -> int:
-    """Bytes written, or -1: damaged, or no room."""
+    """Decompress one frame; return the bytes written, -1 for damage or lack of room."""
     written = c_zstd_decompress(
         context,
         out.ctypes.data + at,
@@ -149,26 +148,30 @@ def _zstd_unpack(  # pragma: no cover  # runs compiled
 
 @cache
 def linked() -> dict[str, Any]:
-    """Compiled functions by name, without those that could not be linked."""
+    """Return compiled functions by name, without those that could not be linked."""
     found = {
-        "copy_range": _compile(_copy_range, {"c_memcpy": _external("memcpy", _MEMCPY)}, "memcpy"),
-        "word": _compile(_word, {"c_load": _load_intrinsic()}, "load"),
-        "fetch": _compile(_fetch, {"c_prefetch": _prefetch_intrinsic()}, "fetch"),
-        "zstd_unpack": _compile(_no_zstd, {}, "none"),
+        "copy_range": compile_bound(
+            _copy_range, {"c_memcpy": external("memcpy", _MEMCPY)}, "memcpy"
+        ),
+        "word": compile_bound(_word, {"c_load": _load_intrinsic()}, "load"),
+        "fetch": compile_bound(_fetch, {"c_prefetch": _prefetch_intrinsic()}, "fetch"),
+        "zstd_unpack": compile_bound(_no_zstd, {}, "none"),
     }
-    if _can_link("lz4.block._block", "LZ4_compress_default"):
-        function = _compile(_lz4_pack, {"c_lz4": _external("LZ4_compress_default", _LZ4)}, "lz4")
+    if can_link("lz4.block._block", "LZ4_compress_default"):
+        function = compile_bound(
+            _lz4_pack, {"c_lz4": external("LZ4_compress_default", _LZ4)}, "lz4"
+        )
         if _packs_lz4(function):
             found["lz4_pack"] = function
     library = _zstd_library()
     if library is not None:
         names = {
-            "c_zstd_stream": _external("ZSTD_compressStream2_simpleArgs", _STREAM),
-            "c_zstd_reset": _external("ZSTD_CCtx_reset", "uintp(intp, int32)"),
+            "c_zstd_stream": external("ZSTD_compressStream2_simpleArgs", _STREAM),
+            "c_zstd_reset": external("ZSTD_CCtx_reset", "uintp(intp, int32)"),
         }
-        found["zstd_pack"] = _compile(_zstd_pack, names, "zstd")
-        unpacking = {"c_zstd_decompress": _external("ZSTD_decompressDCtx", _DECOMPRESS)}
-        found["zstd_unpack"] = _compile(_zstd_unpack, unpacking, "zstd")
+        found["zstd_pack"] = compile_bound(_zstd_pack, names, "zstd")
+        unpacking = {"c_zstd_decompress": external("ZSTD_decompressDCtx", _DECOMPRESS)}
+        found["zstd_unpack"] = compile_bound(_zstd_unpack, unpacking, "zstd")
     return found
 
 
@@ -188,7 +191,7 @@ _ZSTD_SYMBOLS = (
 
 
 def zstd_contexts() -> ZstdContexts:
-    """Of this thread; zeros where zstd is not linked."""
+    """Return the contexts of this thread; zeros if zstd is not linked."""
     contexts: ZstdContexts | None = getattr(_per_thread, "zstd", None)
     if contexts is None:
         library = _zstd_library()
@@ -210,7 +213,7 @@ def _new_contexts(library: ctypes.CDLL) -> ZstdContexts:
 @cache
 def _zstd_library() -> ctypes.CDLL | None:
     module = "zstandard._cffi"
-    if not all(_can_link(module, symbol) for symbol in _ZSTD_SYMBOLS):
+    if not all(can_link(module, symbol) for symbol in _ZSTD_SYMBOLS):
         return None
     spec = importlib.util.find_spec(module)
     library = ctypes.CDLL(str(spec.origin if spec else None))
@@ -221,26 +224,6 @@ def _packs_lz4(function: Any) -> bool:
     data, out = np.frombuffer(_TEXT, np.uint8), np.zeros(100, np.uint8)
     size = int(function(data, 0, len(data), out, 0, len(out)))
     return out[:size].tobytes() == _LZ4_BLOCK
-
-
-def _can_link(module: str, symbol: str) -> bool:
-    import llvmlite.binding as llvm
-
-    try:
-        spec = importlib.util.find_spec(module)
-        if spec is None or spec.origin is None:
-            return False
-        llvm.load_library_permanently(spec.origin)
-    except (ImportError, RuntimeError):
-        return False
-    return bool(llvm.address_of_symbol(symbol))
-
-
-def _external(symbol: str, signature: str) -> Any:
-    from numba.core import sigutils, types
-
-    arguments, result = sigutils.normalize_signature(signature)  # type: ignore[no-untyped-call]
-    return types.ExternalFunction(symbol, result(*arguments))
 
 
 def _load_intrinsic() -> Any:
@@ -281,11 +264,3 @@ def _prefetch_intrinsic() -> Any:
         return types.int64(address), generate
 
     return prefetch
-
-
-def _compile(function: Any, names: dict[str, Any], symbol: str) -> Any:
-    bound = FunctionType(function.__code__, {"np": np, **names}, function.__name__)
-    bound.__module__ = __name__
-    # What it links to is part of the name, and so of the cache's key.
-    bound.__qualname__ = f"{function.__qualname__}{symbol}"
-    return njit(bound, nogil=True)

@@ -1,20 +1,16 @@
-"""Records as columns: where each key and value lies, millions of records a second.
+"""Decode records into columns: positions of keys and values, millions of records per second.
 
-A segment is read in pieces. Within a piece, batches that need no decompression are decoded where
-they lie; if any needs it, the payloads of its neighbours move with it into one arena, so that the
-positions of a piece point into one array. Memory is bounded by a chunk of the file and of the
-arena, or by the largest batch, whichever is more, and by the rows of a piece: seven bytes may be a
-record, and its row has 44. A batch of more records than that comes in several pieces.
-
-Null has length -1, empty has length 0. A batch that is not sound has no rows here; its FormatError,
-with position, is in `damage`, worded by the row decoder.
+A segment is read in pieces. Uncompressed batches of a piece are decoded in place. If any batch is
+compressed, the payloads of all are moved into one arena, so that the positions of a piece point
+into one array. Memory is bounded by a chunk of the file and the arena, or by the largest batch,
+whichever is larger, and by the rows of a piece: a record of seven bytes becomes a row of 44. A
+batch of more records than a piece has rows is split into several pieces.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -24,7 +20,8 @@ from kafka_format.columnar import legacy_kernels
 from kafka_format.columnar.ahead import Ahead, can_read_ahead
 from kafka_format.columnar.headers import BatchColumns, BatchScan, Piece, kernel_bytes
 from kafka_format.columnar.native_codecs import zstd_contexts
-from kafka_format.columnar.window import CHUNK_BYTES, Field, Scratch, readonly
+from kafka_format.columnar.record_columns import DamagedBatch, RecordColumns
+from kafka_format.columnar.window import CHUNK_BYTES, Scratch, readonly
 from kafka_format.compression import Codec, decompress, default_limit
 from kafka_format.errors import MEMORY, FormatError, Location
 from kafka_format.log_file import LogFile, SegmentEnd
@@ -40,201 +37,38 @@ if TYPE_CHECKING:
     Int32s = npt.NDArray[np.int32]
     Uint8s = npt.NDArray[np.uint8]
 
-_INT32_MAX = 2**31 - 1
-
 ARENA_BYTES = 2 * 1024 * 1024
 PIECE_ROWS = 256 * 1024
-# That a thread takes: handing on costs as much as decoding a tenth of a chunk.
-_CHUNKS_AT_ONCE = 2
+# Per thread: passing on a result costs as much as decoding a tenth of a chunk.
+_CHUNKS_PER_TASK = 2
 
 
-class Damage(NamedTuple):
-    """A batch, by its place among the piece's batches, and what is wrong with it."""
-
-    batch: int
-    error: FormatError
-
-
-class HeaderColumns(NamedTuple):
-    """Headers of records, in order: `record` is the row of the record that has it."""
-
-    record: Int32s
-    key_position: Int64s
-    key_length: Int32s
-    value_position: Int64s
-    value_length: Int32s  # -1 is null
-
-
-class RecordColumns:
-    """Records of consecutive batches. `data` and the columns are good until the next are asked.
-
-    Most pieces hold whole batches. One of more rows than a piece may have comes alone, in pieces
-    that each name it as their only batch; `is_continuation` tells all but the first of them.
-
-    What a scan parses is there; what follows from it (`batch`, `sequence`, the places of records
-    and headers) is worked out when it is first asked for.
-    """
-
-    def __init__(
-        self,
-        data: Uint8s,
-        batches: BatchColumns,
-        fields: tuple[Int64s, Int32s],
-        places: tuple[Int64s, Int64s],
-        damage: list[Damage],
-        *,
-        compiled: bool,
-        is_continuation: bool = False,
-    ) -> None:
-        self.is_continuation = is_continuation
-        self.data = data
-        self.batches = batches
-        self.damage = damage
-        self.longs, self.ints = fields
-        self._starts, self._counts = places
-        self._compiled = compiled
-        self._kernels = k.load(compiled=compiled)
-
-    def __len__(self) -> int:
-        return int(self.longs.shape[1])
-
-    def __repr__(self) -> str:
-        damaged = len(self.damage)
-        return f"RecordColumns({len(self)} records, {damaged} damaged, of {self.batches!r})"
-
-    offset = Field[np.int64]("longs", k.OFFSET)
-    timestamp = Field[np.int64]("longs", k.TIMESTAMP)
-    key_position = Field[np.int64]("longs", k.KEY_POSITION)
-    value_position = Field[np.int64]("longs", k.VALUE_POSITION)
-    key_length = Field[np.int32]("ints", k.KEY_LENGTH)
-    value_length = Field[np.int32]("ints", k.VALUE_LENGTH)
-    headers_count = Field[np.int32]("ints", k.HEADERS_COUNT)
-
-    @cached_property
-    def batch(self) -> Int64s:
-        """The place of each record's batch among `batches`."""
-        return np.repeat(np.arange(len(self.batches)), np.maximum(self._counts, 0))
-
-    @cached_property
-    def sequence(self) -> Int64s:
-        """As DefaultRecordBatch counts: its ints run over where a damaged delta goes back."""
-        base = self.batches.base_sequence[self.batch]
-        delta = self.offset - self.batches.base_offset[self.batch]
-        sequence = base + delta
-        sequence -= np.where((sequence > _INT32_MAX) | (delta < 0), _INT32_MAX + 1, 0)
-        sequence += np.where(sequence < -_INT32_MAX - 1, 2 * (_INT32_MAX + 1), 0)
-        return np.where(base < 0, -1, sequence)
-
-    @cached_property
-    def record_position(self) -> Int64s:
-        positions = np.empty(len(self), np.int64)
-        table = self.batches.table
-        self._kernels.record_positions(self._bytes, table, self._starts, self._counts, positions)
-        return positions
-
-    @cached_property
-    def attributes(self) -> Int64s:
-        """Of the records themselves: 0, by every writer."""
-        attributes = np.empty(len(self), np.int64)
-        legacy = bool(self.batches.is_legacy[0])
-        self._kernels.record_attributes(self._bytes, self.record_position, legacy, attributes)
-        return attributes
-
-    @cached_property
-    def stored_timestamp(self) -> Int64s:
-        """As it stands in the record. Under LogAppendTime that counts for nothing: `timestamp`."""
-        if not (self.batches.attributes & k.LOG_APPEND_TIME).any():
-            return self.timestamp
-        timestamps = np.empty(len(self), np.int64)
-        places = (self.record_position, self.counts)
-        self._kernels.stored_timestamps(self._bytes, self.batches.table, *places, timestamps)
-        return timestamps
-
-    @cached_property
-    def headers_position(self) -> Int64s:
-        """Where the first header begins, if there is one."""
-        if self.batches.is_legacy[0]:
-            return self.value_position + np.maximum(self.value_length, 0)
-        positions = np.empty(len(self), np.int64)
-        self._kernels.headers_positions(self._bytes, self.longs, self.ints, positions)
-        return positions
-
-    @property
-    def starts(self) -> Int64s:
-        """Where the plain payload of each batch begins in `data`; below 0 where there is none."""
-        return self._starts
-
-    @property
-    def counts(self) -> Int64s:
-        """How many records of each batch are here."""
-        return np.maximum(self._counts, 0)
-
-    def first(self, count: int) -> RecordColumns:
-        """Of the first batches alone."""
-        rows = int(np.maximum(self._counts[:count], 0).sum())
-        return RecordColumns(
-            self.data,
-            self.batches[:count],
-            (self.longs[:, :rows], self.ints[:, :rows]),
-            (self._starts[:count], self._counts[:count]),
-            [damage for damage in self.damage if damage.batch < count],
-            compiled=self._compiled,
-        )
-
-    @property
-    def _bytes(self) -> Any:
-        return kernel_bytes(readonly(self.data), compiled=self._compiled)
-
-    def headers(self) -> HeaderColumns:
-        count = int(self.headers_count.sum())
-        longs = np.empty((k.HEADER_LONG_FIELDS, count), np.int64)
-        ints = np.empty((k.HEADER_INT_FIELDS, count), np.int32)
-        if count:
-            self._kernels.decode_headers(self._bytes, self.longs, self.ints, longs, ints)
-        return HeaderColumns(
-            ints[k.HEADER_RECORD],
-            longs[k.HEADER_KEY_POSITION],
-            ints[k.HEADER_KEY_LENGTH],
-            longs[k.HEADER_VALUE_POSITION],
-            ints[k.HEADER_VALUE_LENGTH],
-        )
-
-    def key(self, row: int) -> bytes | None:
-        return self._slice(int(self.key_position[row]), int(self.key_length[row]))
-
-    def value(self, row: int) -> bytes | None:
-        return self._slice(int(self.value_position[row]), int(self.value_length[row]))
-
-    def _slice(self, position: int, length: int) -> bytes | None:
-        return None if length < 0 else self.data[position : position + length].tobytes()
-
-
-class _Where(NamedTuple):
-    """Batches of a run, by their places in it, and where their plain payloads lie in `data`."""
+class _Payloads(NamedTuple):
+    """Decompressed payloads in `data`, of a slice of a run's batches."""
 
     data: Uint8s
-    which: slice
+    selection: slice
     starts: Int64s
     ends: Int64s
 
-    def of(self, some: slice) -> _Where:
-        first = self.which.start
-        which = slice(first + some.start, first + some.stop)
-        return _Where(self.data, which, self.starts[some], self.ends[some])
+    def part(self, batch_slice: slice) -> _Payloads:
+        first = self.selection.start
+        selection = slice(first + batch_slice.start, first + batch_slice.stop)
+        return _Payloads(self.data, selection, self.starts[batch_slice], self.ends[batch_slice])
 
 
 class RecordScan:
-    """All records of a segment, in pieces, in file order; `end` tells afterwards how it ends.
+    """All records of a segment, in pieces, in file order; then `end` says how the segment ends.
 
-    With `verify`, a batch whose checksum is wrong is damage; with `decode_invalid` too, its records
-    are decoded all the same, as kafka-dump-log does, and `batches.is_valid` tells it apart.
+    With `verify`, a batch with a wrong checksum is damage. With `decode_invalid` as well, its
+    records are still decoded, as kafka-dump-log does, and `batches.is_valid` is false for it.
 
-    With `threads`, so many read and decode ahead, if the kernels are compiled and the source is a
-    regular file of some chunks. The same comes, cut into other pieces; every thread takes memory as
-    the scan itself would, and more of it.
+    With `threads`, that many threads read and decode ahead, if the kernels are compiled and the
+    source is a regular file of several chunks. The records are the same, but split into other
+    pieces; every thread takes more memory than a scan without threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the options of a public call
         self,
         source: BinaryIO | Buffer,
         *,
@@ -260,7 +94,7 @@ class RecordScan:
             path=path,
             start=start,
             end=end,
-            verify=False,  # done here, together with the decoding where that can be
+            verify=False,  # done by this class, together with the decoding where possible
             chunk_bytes=chunk_bytes,
             compiled=compiled,
         )
@@ -288,8 +122,8 @@ class RecordScan:
         self.end = self._scan.end
 
     def _ahead(self) -> Ahead[RecordColumns] | None:
-        """By threads, if they are asked for and of use."""
-        size, chunk = self._scan.limit - self._start, _CHUNKS_AT_ONCE * self._chunk_bytes
+        """Return a scan with threads, if they are requested and useful."""
+        size, chunk = self._scan.limit - self._start, _CHUNKS_PER_TASK * self._chunk_bytes
         if self._threads < 2 or not self.compiled or not can_read_ahead(self._source, size, chunk):
             return None
         decoders = [
@@ -315,7 +149,7 @@ class RecordScan:
         )
 
     def columns(self, piece: Piece) -> Iterator[RecordColumns]:
-        """Of whole batches that the caller has read; memory is used again as in a scan."""
+        """Decode whole batches that the caller has read; memory is reused as in a scan."""
         return self._decode_piece(piece)
 
     def _decode_piece(self, piece: Piece) -> Iterator[RecordColumns]:
@@ -342,20 +176,20 @@ class RecordScan:
         if packed:
             yield from self._decode_packed(piece, starts >= 0, damage)
         else:
-            where = _Where(piece.data, slice(0, total), starts, ends)
-            yield from self._iter_columns(piece, batches, where, damage, int(capacity))
+            payloads = _Payloads(piece.data, slice(0, total), starts, ends)
+            yield from self._iter_columns(piece, batches, payloads, damage, int(capacity))
 
     def _decode_packed(
         self, run: Piece, sound: npt.NDArray[np.bool_], damage: dict[int, FormatError]
     ) -> Iterator[RecordColumns]:
-        """Through the arena, which is handed on and begun anew whenever it is full."""
+        """Decode compressed batches through the arena, which is refilled when it is used up."""
         first = 0
         while first < len(run.batches):
-            where = self._fill_arena(run, first, sound, damage)
-            batches = run.batches[where.which]
-            capacity = int(_possible_records(batches.table, where).sum())
-            yield from self._iter_columns(run, batches, where, damage, capacity)
-            first = where.which.stop
+            payloads = self._fill_arena(run, first, sound, damage)
+            batches = run.batches[payloads.selection]
+            capacity = int(_possible_records(batches.table, payloads).sum())
+            yield from self._iter_columns(run, batches, payloads, damage, capacity)
+            first = payloads.selection.stop
 
     def _fill_arena(
         self,
@@ -363,8 +197,8 @@ class RecordScan:
         first: int,
         sound: npt.NDArray[np.bool_],
         damage: dict[int, FormatError],
-    ) -> _Where:
-        """Plain payloads from batch `first` on, as many as there is room for."""
+    ) -> _Payloads:
+        """Decompress payloads from batch `first` on, as many as there is room for."""
         total = len(run.batches)
         arena = self._arena.shaped(1, self._arena_bytes)[0]
         starts = np.full(total, -1, np.int64)
@@ -373,7 +207,7 @@ class RecordScan:
         while reached < total:
             reached, at, full = self._unpack(run, reached, sound, arena, at, starts, ends)
             if reached == total or (full and at > 0):
-                break  # all is unpacked, or the arena is handed on and begun anew
+                break  # all are decompressed, or the arena is full and must be decoded first
             plain = self._decompress(run, reached, damage)
             if plain is None:
                 sound[reached] = False
@@ -382,15 +216,15 @@ class RecordScan:
                 starts[reached], ends[reached] = at, at + len(plain)
                 at += len(plain)
             elif at > 0:
-                break  # as above; this batch comes first then
+                break  # the arena is full; this batch is the first of the next one
             else:
-                arena = plain  # larger than the arena by itself
+                arena = plain  # this batch alone is larger than the arena
                 starts[reached], ends[reached] = 0, len(plain)
                 reached += 1
                 break
             reached += 1
-        which = slice(first, reached)
-        return _Where(arena, which, starts[which], ends[which])
+        selection = slice(first, reached)
+        return _Payloads(arena, selection, starts[selection], ends[selection])
 
     def _unpack(
         self,
@@ -402,22 +236,22 @@ class RecordScan:
         starts: Int64s,
         ends: Int64s,
     ) -> tuple[int, int, bool]:
-        """What a kernel can unpack without asking us; legacy wrappers it leaves to us.
+        """Decompress what a kernel can; it leaves legacy wrappers to the caller.
 
-        It knows no limit but the arena's size.
+        The kernel has no limit other than the arena's size.
         """
         limit = default_limit() if self._limit is None else self._limit
         if run.batches.is_legacy[0] or limit < len(arena):
             return first, at, False
         data = kernel_bytes(run.data, compiled=self.compiled)
-        places = (arena, at, starts, ends, zstd_contexts().decompressing if self.compiled else 0)
+        arguments = (arena, at, starts, ends, zstd_contexts().decompressing if self.compiled else 0)
         reached, at, full = self._kernels.unpack_batches(
-            data, run.batches.table, run.base, first, len(sound), sound, *places
+            data, run.batches.table, run.base, first, len(sound), sound, *arguments
         )
         return int(reached), int(at), bool(full)
 
     def _decompress(self, run: Piece, batch: int, damage: dict[int, FormatError]) -> Uint8s | None:
-        """The payload of one batch (of a plain legacy message: the message) by the row codecs."""
+        """Decompress one batch with the row codecs; a plain legacy message is its own payload."""
         if batch in damage:
             return None
         table = run.batches.table
@@ -442,41 +276,45 @@ class RecordScan:
         self,
         run: Piece,
         batches: BatchColumns,
-        where: _Where,
+        payloads: _Payloads,
         damage: dict[int, FormatError],
         capacity: int,
     ) -> Iterator[RecordColumns]:
-        """Decode batches of a run, in pieces of bounded size; `capacity` is of all magic-2 rows."""
+        """Decode batches of a run in pieces of bounded size; `capacity` counts all magic-2 rows."""
         counts = np.zeros(len(batches), np.int64)
         if batches.is_legacy[0]:
-            source = kernel_bytes(readonly(where.data), compiled=self.compiled)
+            source = kernel_bytes(readonly(payloads.data), compiled=self.compiled)
             capacity = int(
-                self._legacy.count_messages(source, batches.table, where.starts, where.ends, counts)
+                self._legacy.count_messages(
+                    source, batches.table, payloads.starts, payloads.ends, counts
+                )
             )
         if capacity <= self._piece_rows:
-            yield self._columns(run, batches, where, damage, counts, capacity)
+            yield self._columns(run, batches, payloads, damage, counts, capacity)
             return
         rows = np.maximum(counts, 0)
         if not batches.is_legacy[0]:
-            rows = _possible_records(batches.table, where)
-        for some in _cuts(rows, self._piece_rows):
-            few, of_few, capacity = batches[some], where.of(some), int(rows[some].sum())
+            rows = _possible_records(batches.table, payloads)
+        for batch_slice in _cuts(rows, self._piece_rows):
+            part, capacity = payloads.part(batch_slice), int(rows[batch_slice].sum())
             if capacity > self._piece_rows:
-                yield from self._iter_one_batch(run, few, of_few, damage, capacity)
+                yield from self._iter_one_batch(run, batches[batch_slice], part, damage, capacity)
             else:
-                yield self._columns(run, few, of_few, damage, counts[some], capacity)
+                yield self._columns(
+                    run, batches[batch_slice], part, damage, counts[batch_slice], capacity
+                )
 
     def _columns(
         self,
         run: Piece,
         batches: BatchColumns,
-        where: _Where,
+        payloads: _Payloads,
         damage: dict[int, FormatError],
         counts: Int64s,
         capacity: int,
     ) -> RecordColumns:
-        """Batches as a whole; `counts` of legacy ones are known."""
-        table, (data, which, starts, ends) = batches.table, where
+        """Decode whole batches; for legacy ones `counts` is already set."""
+        table, (data, selection, starts, ends) = batches.table, payloads
         source = kernel_bytes(readonly(data), compiled=self.compiled)
         longs = self._longs.shaped(k.LONG_FIELDS, capacity)
         ints = self._ints.shaped(k.INT_FIELDS, capacity)
@@ -492,13 +330,15 @@ class RecordScan:
             batches.computed_crc = crc if verify else batches.computed_crc
         if damaged:
             for batch in np.flatnonzero(counts < 0).tolist():
-                damage[which.start + batch] = self._ask_row_decoder(run, which.start + batch)
+                damage[selection.start + batch] = self._ask_row_decoder(
+                    run, selection.start + batch
+                )
         found = [
-            Damage(batch - which.start, damage[batch])
+            DamagedBatch(batch - selection.start, damage[batch])
             for batch in sorted(damage)
-            if which.start <= batch < which.stop
+            if selection.start <= batch < selection.stop
         ]
-        # In one piece, as kernels want it; where nothing is damaged, it is.
+        # Kernels need contiguous memory; the rows are contiguous unless a batch is damaged.
         fields = (np.ascontiguousarray(longs[:, :rows]), np.ascontiguousarray(ints[:, :rows]))
         return RecordColumns(data, batches, fields, (starts, counts), found, compiled=self.compiled)
 
@@ -506,49 +346,49 @@ class RecordScan:
         self,
         run: Piece,
         batches: BatchColumns,
-        where: _Where,
+        payloads: _Payloads,
         damage: dict[int, FormatError],
         count: int,
     ) -> Iterator[RecordColumns]:
-        """A batch of more rows than a piece: gone through once, and given if all of it is sound."""
-        number = where.which.start
+        """Decode a batch of more rows than a piece: once to check it, then to yield its rows."""
+        number = payloads.selection.start
         if self._verify and batches.computed_crc is None:
             only = run._replace(batches=batches)
             batches.computed_crc = only.checksums(self._kernels, compiled=self.compiled)
         last = None
         if not self._refuse_invalid or batches.is_valid[0]:
-            last = self._last_offset(batches, where, count)
+            last = self._last_offset(batches, payloads, count)
         if last is None:
             damage[number] = self._ask_row_decoder(run, number)
-            found, none = [Damage(0, damage[number])], np.full(1, -1, np.int64)
+            found, none = [DamagedBatch(0, damage[number])], np.full(1, -1, np.int64)
             fields = (self._longs.shaped(k.LONG_FIELDS, 0), self._ints.shaped(k.INT_FIELDS, 0))
             yield RecordColumns(
-                where.data, batches, fields, (none, none), found, compiled=self.compiled
+                payloads.data, batches, fields, (none, none), found, compiled=self.compiled
             )
             return
-        for start, _, longs, ints in self._iter_rows(batches, where, count):
+        for start, _, longs, ints in self._iter_rows(batches, payloads, count):
             rows = longs.shape[1]
             if batches.is_legacy[0]:
                 self._legacy.shift_offsets(batches.table, 0, last, longs, 0, rows)
             yield RecordColumns(
-                where.data,
+                payloads.data,
                 batches,
                 (longs, ints),
                 (np.full(1, start, np.int64), np.full(1, rows, np.int64)),
                 [],
                 compiled=self.compiled,
-                is_continuation=start != where.starts[0],
+                is_continuation=start != payloads.starts[0],
             )
 
     def _iter_rows(
-        self, batches: BatchColumns, where: _Where, count: int
+        self, batches: BatchColumns, payloads: _Payloads, count: int
     ) -> Iterator[tuple[int, int, Int64s, Int32s]]:
-        """The rows of one batch, some at a time: where those begin and end, and they themselves.
+        """Yield rows of one batch, a piece at a time, with the positions where they begin and end.
 
-        Legacy offsets are as stored. The end is -1 where the batch is found not to be sound.
+        Legacy offsets are as stored. The end is -1 if the batch is not sound.
         """
-        source = kernel_bytes(readonly(where.data), compiled=self.compiled)
-        at, end = int(where.starts[0]), int(where.ends[0])
+        source = kernel_bytes(readonly(payloads.data), compiled=self.compiled)
+        at, end = int(payloads.starts[0]), int(payloads.ends[0])
         while count > 0 and at >= 0:
             rows = min(count, self._piece_rows)
             count -= rows
@@ -558,24 +398,24 @@ class RecordScan:
             if batches.is_legacy[0]:
                 at = self._legacy.decode_entries(source, table, at, rows, 0, longs, ints, 0)
             else:
-                at = self._kernels.decode_some_records(
+                at = self._kernels.decode_next_records(
                     source, table, at, end, rows, 0, longs, ints, 0
                 )
             yield start, int(at), longs, ints
 
-    def _last_offset(self, batches: BatchColumns, where: _Where, count: int) -> int | None:
-        """Of one batch, as stored in its last record; None if the batch is not sound."""
+    def _last_offset(self, batches: BatchColumns, payloads: _Payloads, count: int) -> int | None:
+        """Return the offset that a batch's last record stores; None if the batch is not sound."""
         reached, last = -1, 0
-        for _, end, longs, _ in self._iter_rows(batches, where, count):
+        for _, end, longs, _ in self._iter_rows(batches, payloads, count):
             reached, last = end, int(longs[k.OFFSET, -1])
         if batches.is_legacy[0]:
             none = self._longs.shaped(k.LONG_FIELDS, 0)
             is_sound = self._legacy.shift_offsets(batches.table, 0, last, none, 0, 0)
             return last if reached >= 0 and is_sound else None
-        return last if reached == where.ends[0] else None
+        return last if reached == payloads.ends[0] else None
 
     def _ask_row_decoder(self, run: Piece, batch: int) -> FormatError:
-        """What the row decoder says about a batch that a kernel refused."""
+        """Return the row decoder's error for a batch that a kernel rejected."""
         position = int(run.batches.position[batch])
         start = position - run.base
         raw = run.data[start : start + int(run.batches.size_in_bytes[batch])].tobytes()
@@ -583,40 +423,40 @@ class RecordScan:
             for decoded in LogFile(raw).batches():
                 if self._refuse_invalid:
                     decoded.ensure_valid()
-                decoded.iter_records(limit=self._limit)  # which finds all there is to find
+                decoded.iter_records(limit=self._limit)  # checks all records
         except FormatError as error:
             return error.moved(self.path, position)
         raise AssertionError(f"{Location(self.path, position)}: the row decoder finds no damage")
 
 
 def _runs(piece: Piece) -> Iterator[Piece]:
-    """A piece cut where legacy and magic-2 batches meet."""
+    """Split a piece where legacy and magic-2 batches meet."""
     legacy = piece.batches.is_legacy
     cuts = [0, *(np.flatnonzero(legacy[1:] != legacy[:-1]) + 1).tolist(), len(legacy)]
     for first, last in pairwise(cuts):
         yield piece._replace(batches=piece.batches[first:last])
 
 
-def _possible_records(table: Int64s, where: _Where) -> Int64s:
-    """Rows that each batch can fill: what it claims, where its bytes could hold as many."""
-    count = np.where(where.starts < 0, 0, table[k.RECORD_COUNT])
-    possible = (count >= 0) & (count <= (where.ends - where.starts) // k.SMALLEST_RECORD)
+def _possible_records(table: Int64s, payloads: _Payloads) -> Int64s:
+    """Return the record count of each batch, or 0 if its bytes cannot hold so many."""
+    count = np.where(payloads.starts < 0, 0, table[k.RECORD_COUNT])
+    possible = (count >= 0) & (count <= (payloads.ends - payloads.starts) // k.SMALLEST_RECORD)
     return np.where(possible, count, 0)
 
 
-def _cuts(rows: Int64s, most: int) -> Iterator[slice]:
-    """Runs of batches of at most so many rows together, or of one that has more by itself."""
+def _cuts(rows: Int64s, max_rows: int) -> Iterator[slice]:
+    """Yield runs of batches with at most `max_rows` rows, or of one batch that has more."""
     edges = np.concatenate([[0], np.cumsum(rows)])
     first = 0
     while first < len(rows):
-        fit = int(np.searchsorted(edges, edges[first] + most, side="right")) - 1
+        fit = int(np.searchsorted(edges, edges[first] + max_rows, side="right")) - 1
         last = max(fit, first + 1)
         yield slice(first, last)
         first = last
 
 
 def _wrapper_value(data: Uint8s, start: int, end: int, magic: int) -> tuple[int, int]:
-    """Where the compressed value of a legacy wrapper lies; nowhere if its lengths do not fit."""
+    """Return the range of a legacy wrapper's compressed value; empty if its lengths do not fit."""
     view = data.data
     at = start + KEY_LENGTH_AT[magic]
     for _ in ("key", "value"):

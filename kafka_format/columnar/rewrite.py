@@ -1,8 +1,9 @@
-"""Records written anew from their columns: some of a batch's, with other bases.
+"""Encode chosen records of a batch again from their columns, with other bases.
 
-The same bytes as `kafka_format.record.encode_records` makes of the same records. Where a record is
-none that Kafka's builder takes as it is (a header key that is not ASCII, a timestamp below -1,
-offsets that do not rise), the answer is None, and the row encoder decides.
+The bytes are those of `kafka_format.record.encode_records` for the same records. If a record needs
+more than a copy (a header key that is not ASCII) or is one that Kafka's builder rejects (a
+timestamp below -1, offsets that do not increase), the result is None, and the caller uses the row
+encoder.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
 
-_OVERHEAD = 40  # of a record beside key, value and headers: at most 36
+_OVERHEAD = 40  # of a record without key, value and headers: at most 36
 _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
 _LOW_57 = 0x01FF_FFFF_FFFF_FFFF
@@ -66,7 +67,7 @@ def varlong_size(value: int) -> int:
 
 @kernel
 def put_varlong(out: Any, at: int, value: int) -> int:
-    """Also for 32 bits: the same bytes."""
+    """Write a varlong; a varint of the same value has the same bytes."""
     pattern = (value << 1) ^ (value >> 63)
     rest = (pattern >> 7) & _LOW_57
     group = pattern & 0x7F
@@ -81,7 +82,7 @@ def put_varlong(out: Any, at: int, value: int) -> int:
 
 @kernel
 def put_bytes(data: Any, start: int, length: int, out: Any, at: int) -> int:
-    """With their length before; null is -1."""
+    """Write bytes after their length; the length of null is -1."""
     at = put_varlong(out, at, length)
     for i in range(length):
         out[at + i] = data[start + i]
@@ -90,7 +91,7 @@ def put_bytes(data: Any, start: int, length: int, out: Any, at: int) -> int:
 
 @kernel
 def headers_size(data: Any, at: int, count: int) -> int:
-    """Bytes of so many headers as Kafka writes them; -1 if a key is not ASCII."""
+    """Return the size of `count` headers as Kafka writes them; -1 if a key is not ASCII."""
     size = 0
     end = len(data)
     for _ in range(count):
@@ -119,7 +120,7 @@ def put_headers(data: Any, start: int, count: int, out: Any, at: int) -> int:
 
 
 @kernel
-def encode_some(
+def encode_kept(  # noqa: PLR0913 - kernels take columns one by one
     data: Any,
     longs: Any,
     ints: Any,
@@ -131,7 +132,7 @@ def encode_some(
     base_timestamp: int,
     out: Any,
 ) -> int:
-    """Kept records of the rows [first, last); how many bytes, or -1 if it is not for a kernel."""
+    """Encode the kept records of the rows [first, last); return the size, or -1 (see above)."""
     at = 0
     previous = 0
     is_first = True
@@ -178,7 +179,7 @@ def encode_kept_records(
     base_timestamp: int,
     compiled: bool,
 ) -> memoryview | None:
-    """The uncompressed payload of those of a batch's rows that are kept; None as told above."""
+    """Return the uncompressed payload of the kept rows of a batch; None as described above."""
     first, last = rows
     held = np.maximum(records.ints[:2, first:last], 0).sum(dtype=np.int64)
     extent = int(held) + _OVERHEAD * (last - first)
@@ -189,7 +190,7 @@ def encode_kept_records(
         extent += len(records.data)
     out = np.empty(extent, np.uint8)
     data = kernel_bytes(readonly(records.data), compiled=compiled)
-    size = load(compiled=compiled).encode_some(
+    size = load(compiled=compiled).encode_kept(
         data,
         records.longs if compiled else records.longs.data,
         records.ints if compiled else records.ints.data,

@@ -1,9 +1,8 @@
-"""A file seen through one buffer that is filled again and again, so that memory stays bounded.
+"""Read a file through one buffer that is reused, so that memory stays bounded.
 
-The buffer is page-aligned: reading into it runs four times as fast as into memory that is not. It
-is small enough to stay in the processor's cache until it has been decoded. What is left of the
-last batch moves in front of the next read, so that no byte is read twice and every batch lies in
-one piece.
+The buffer is page-aligned, which makes reading four times as fast. It is small enough to stay in
+the processor's cache until it has been decoded. The incomplete last batch is moved in front of the
+next read, so that no byte is read twice and every batch is contiguous.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ PAGE = mmap.PAGESIZE
 
 
 class Window:
-    """Bytes [base, base + filled) of a file, or of memory that is there already, as an array.
+    """Bytes [base, base + filled) of a file or of a buffer, as an array.
 
-    The file from `base` on is at `data[0]`. `end` is where the file ends, or is to end for us.
+    `data[0]` is the byte at `base`. `end` is where the file ends, or where reading is to end.
     """
 
     def __init__(
@@ -46,19 +45,19 @@ class Window:
         self.end = size if end is None else min(end, size)
 
     def _allocate(self, reserve: int, chunk: int) -> None:
-        """A buffer for `chunk` bytes, with a reserve in front of them for what was left over."""
+        """Allocate a buffer for `chunk` bytes, after a reserve for an incomplete batch."""
         self._reserve, self._chunk = reserve, chunk
         memory = memory_of(reserve + chunk)
         self._view = memoryview(memory)
         self._array = np.frombuffer(memory, np.uint8)
-        self._front = 0  # where data[0] lies
+        self._front = 0  # position of data[0] in the buffer
         self.data = readonly(self._array)
 
     def advance(self, position: int, need: int = 0) -> bool:
-        """Have the file from `position` on at the front, at least `need` bytes if there are.
+        """Move `position` to the front and read on, at least `need` bytes if the file has them.
 
-        False if nothing could be added: the file has become shorter. What the array held before
-        is overwritten.
+        Returns False if nothing could be read: the file has become shorter. The previous content
+        of the array is overwritten.
         """
         if self._file is None:
             return False
@@ -67,7 +66,7 @@ class Window:
         if tail > self._reserve or need - tail > self._chunk:
             self._allocate(max(self._reserve, pages(tail)), max(self._chunk, pages(need)))
         elif self._front + self.filled - tail < self._reserve:
-            left = left.copy()  # it lies where it is to go
+            left = left.copy()  # source and target overlap
         self._front = self._reserve - tail
         self._array[self._front : self._reserve] = left
         got = self._read(position + tail)
@@ -90,9 +89,9 @@ class Window:
 
 
 def memory_of(size: int) -> mmap.mmap:
-    """Page-aligned, in large pages if there are: touching many small ones first takes milliseconds.
+    """Allocate page-aligned memory, in huge pages if possible: faulting in small ones takes time.
 
-    Nobody else's: what Python maps by itself is shared with processes that fork from this one.
+    The mapping is private; Python's default is shared with processes that fork from this one.
     """
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(AttributeError, OSError):  # not Linux, or built without
@@ -101,25 +100,25 @@ def memory_of(size: int) -> mmap.mmap:
 
 
 def pages(size: int) -> int:
-    """The bytes of so many whole pages."""
+    """Round up to whole pages."""
     return -(-size // PAGE) * PAGE
 
 
 def readonly(array: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """A view that kernels take: compiled for one type, which cannot be written to."""
+    """Return a read-only view: kernels are compiled for this type only."""
     array = array.view()
     array.flags.writeable = False
     return array
 
 
 class Scratch:
-    """Memory for one table after another: what is allocated anew is paged in anew, at a cost."""
+    """Memory that is reused for one table after another, since new memory must be paged in."""
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._flat: npt.NDArray[Any] = np.empty(0, dtype)
 
     def shaped(self, rows: int, columns: int) -> npt.NDArray[Any]:
-        """Uninitialised, contiguous; the table handed out before is overwritten."""
+        """Return an uninitialised, contiguous table; it overwrites the previous one."""
         size = rows * columns
         if size > len(self._flat):
             self._flat = np.empty(size + size // 4, self._flat.dtype)
@@ -129,8 +128,8 @@ class Scratch:
 Number = TypeVar("Number", bound=np.generic)
 
 
-class Field(Generic[Number]):
-    """A row of an object's table, under its name."""
+class TableRow(Generic[Number]):
+    """A descriptor that returns one row of an object's table."""
 
     def __init__(self, table: str, row: int) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""Tables of every schema-described message in a log directory.
+"""Tables of all messages in a log directory that Kafka describes by schemas.
 
 group          __consumer_offsets: offsets, classic and consumer groups
 metadata       __cluster_metadata

@@ -70,8 +70,8 @@ GROUP_METADATA_VALUE = Schema(
     """,
 )
 
-# What the members of a classic group of protocol type `consumer` put in subscription and
-# assignment, an int16 version before each.
+# Subscription and assignment of the members of a classic group of protocol type `consumer`, each
+# after an int16 version.
 CONSUMER_PROTOCOL_SUBSCRIPTION = Schema(
     "ConsumerProtocolSubscription",
     "0-3",

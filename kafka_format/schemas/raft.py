@@ -1,4 +1,4 @@
-"""Values of control records. Each but the end-transaction marker holds its own version first."""
+"""Values of control records. All except the end-transaction marker begin with their version."""
 
 from kafka_format.message import Schema
 

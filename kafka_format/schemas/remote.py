@@ -1,4 +1,4 @@
-"""__remote_log_metadata: what tiered storage writes about its segments."""
+"""__remote_log_metadata: the records of tiered storage about its segments."""
 
 from kafka_format.message import Schema
 
@@ -58,7 +58,7 @@ REMOTE_PARTITION_DELETE_METADATA_RECORD = Schema(
     """,
 )
 
-# Not in the topic: in the snapshot files that the manager keeps on disk.
+# Not in the topic, but in the snapshot files that the manager keeps on disk.
 REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD = Schema(
     "RemoteLogSegmentMetadataSnapshotRecord", "0", "0+", "segmentId uuid\n" + _SEGMENT
 )

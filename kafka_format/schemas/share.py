@@ -8,7 +8,7 @@ from kafka_format.schemas.group import (
     member_key,
 )
 
-# Preview of 3.9 and 4.0, gone in 4.1.
+# In the previews of 3.9 and 4.0; removed in 4.1.
 SHARE_GROUP_PARTITION_METADATA_KEY = group_key("ShareGroupPartitionMetadataKey")
 
 SHARE_GROUP_PARTITION_METADATA_VALUE = Schema(
@@ -52,7 +52,7 @@ SHARE_GROUP_METADATA_VALUE = Schema(
     """,
 )
 
-# The same version 0 before 4.1, when share groups were a preview.
+# Version 0 as it was before 4.1, when share groups were a preview.
 SHARE_GROUP_METADATA_VALUE_BEFORE_4_1 = Schema(
     "ShareGroupMetadataValueBefore41", "0", "0+", "epoch int32"
 )

@@ -25,7 +25,7 @@ STREAMS_GROUP_METADATA_VALUE = Schema(
     """,
 )
 
-# Written while 4.0 was developed, gone in 4.1.
+# Written during the development of 4.0; removed in 4.1.
 STREAMS_GROUP_PARTITION_METADATA_KEY = group_key("StreamsGroupPartitionMetadataKey")
 
 STREAMS_GROUP_PARTITION_METADATA_VALUE = Schema(

@@ -1,12 +1,12 @@
-"""Batches and records in memory as a broker meets them in an append: checked by nobody yet.
+"""The batches and records of an append before they are validated.
 
-kafka_format decodes evidence and says where it is broken. Here the question is what a broker
-answers to such bytes, and that depends on which of its readers stumbles over them, and when:
+kafka_format decodes evidence and reports damage. This module reproduces how a broker responds to
+such bytes, which depends on which of its readers fails first:
 
-    InvalidRecordError      a record that does not fit its batch, a wrapper without sense
-    CorruptMessageError     sizes and magics that cannot be, checksums that do not match
-    UnknownServerError      an exception of Java's that nobody catches: lengths that lead outside
-                            a legacy message, an unknown codec, bytes that do not decompress
+    InvalidRecordError      a record that does not fit its batch, an inconsistent wrapper
+    CorruptMessageError     impossible sizes and magics, wrong checksums
+    UnknownServerError      a Java exception that is not caught: a length that points outside a
+                            legacy message, an unknown codec, data that does not decompress
 
 Mirrors ByteBufferLogInputStream, DefaultRecordBatch, AbstractLegacyRecordBatch and LegacyRecord.
 """
@@ -51,7 +51,7 @@ _TIMESTAMP_IN_MESSAGE = MESSAGE_TIMESTAMP_AT - LENGTH_END
 _KEY_LENGTH_IN_MESSAGE = tuple(at - LENGTH_END for at in KEY_LENGTH_AT)
 
 
-def _unforeseen(what: str) -> NoReturn:
+def _raise_uncaught(what: str) -> NoReturn:
     raise UnknownServerError(what)
 
 
@@ -78,7 +78,7 @@ class DefaultBatch:
     @property
     def last_offset(self) -> int:
         if len(self.raw) < LAST_OFFSET_DELTA_END:
-            _unforeseen(f"batch of {len(self.raw)} bytes: it ends before its last offset delta")
+            _raise_uncaught(f"batch of {len(self.raw)} bytes: it ends before its last offset delta")
         return self.header.last_offset
 
     @property
@@ -102,7 +102,7 @@ class DefaultBatch:
         return self.header.timestamp_type
 
     def plain_payload(self) -> tuple[bytes, FormatError | None]:
-        """The records, decompressed if need be, and what ended them before their end."""
+        """Return the decompressed records, and the error if they are incomplete."""
         payload = self.raw[HEADER_SIZE:]
         if not self.header.attributes & CODEC_MASK:
             return bytes(payload), None
@@ -110,10 +110,10 @@ class DefaultBatch:
 
 
 class LegacyRecord:
-    """A message of magic 0 or 1 (inside a wrapper: of any), read field by field when asked.
+    """A message of magic 0 or 1 (any magic inside a wrapper). Fields are read on access.
 
-    A message inside a wrapper has the wrapper's timestamp type, and under LogAppendTime its
-    timestamp too.
+    A message inside a wrapper has the wrapper's timestamp type, and with LogAppendTime also its
+    timestamp.
     """
 
     __slots__ = ("_wrapper_timestamp", "_wrapper_type", "message", "offset")
@@ -162,7 +162,7 @@ class LegacyRecord:
             return NO_TIMESTAMP
         if self._wrapper_type is TimestampType.LOG_APPEND_TIME:
             return self._wrapper_timestamp
-        # The smallest message has room for it.
+        # Even the smallest message is long enough for it.
         timestamp: int = _TIMESTAMP.unpack_from(self.message, _TIMESTAMP_IN_MESSAGE)[0]
         return timestamp
 
@@ -195,7 +195,7 @@ class LegacyRecord:
 
     def _int32(self, at: int) -> int:
         if at + _LENGTH.size > len(self.message):
-            _unforeseen(f"legacy message of {len(self.message)} bytes: no length at {at}")
+            _raise_uncaught(f"legacy message of {len(self.message)} bytes: no length at {at}")
         value: int = _LENGTH.unpack_from(self.message, at)[0]
         return value
 
@@ -205,12 +205,14 @@ class LegacyRecord:
             return None
         start = at + _LENGTH.size
         if size > len(self.message) - start:
-            _unforeseen(f"legacy message of {len(self.message)} bytes: {size} of them at {start}")
+            _raise_uncaught(
+                f"legacy message of {len(self.message)} bytes: {size} of them at {start}"
+            )
         return bytes(self.message[start : start + size])
 
 
-class LegacyBatch:
-    """A message of magic 0 or 1 as a batch: of itself or, if compressed, of those inside."""
+class AppendedLegacyBatch:
+    """A message of magic 0 or 1 as a batch: of itself, or of the messages inside a wrapper."""
 
     __slots__ = ("raw", "record")
 
@@ -249,7 +251,7 @@ class LegacyBatch:
         return self.record.timestamp_type
 
     def iter_records(self) -> Iterator[LegacyRecord]:
-        """The message, or those in it: read all at once, judged one by one."""
+        """Yield the message, or those inside it. They are read together and checked one by one."""
         if self.codec is Codec.NONE:
             yield self.record
             return
@@ -279,17 +281,20 @@ class LegacyBatch:
             if size < SMALLEST_MESSAGE:
                 raise CorruptMessageError(f"message of {size} bytes inside a wrapper")
             if size > len(plain) - position - LENGTH_END:
-                break  # cut off, as in fetch responses once
+                break  # incomplete, as in old fetch responses
             position += LENGTH_END + size
             record = LegacyRecord(offset, plain[position - size : position])
             if record.magic == 1:
                 record = LegacyRecord(offset, record.message, wrapper_timestamp, wrapper_type)
             yield record
         if broken is not None:
-            _unforeseen(f"{codec} that does not decompress ({broken})")
+            _raise_uncaught(f"{codec} that does not decompress ({broken})")
 
     def _base_offset(self, last_inner: int) -> int:
-        """Inside magic 1 offsets count from zero, unless early librdkafka wrote it."""
+        """Return what to add to inner offsets. In magic 1 they start at 0.
+
+        A wrapper at offset 0 comes from early librdkafka: its inner offsets stay as they are.
+        """
         offset = self.record.offset
         if self.magic == 0 or offset == 0:
             return 0
@@ -298,18 +303,18 @@ class LegacyBatch:
         return offset - last_inner
 
 
-AppendedBatch: TypeAlias = DefaultBatch | LegacyBatch
+AppendedBatch: TypeAlias = DefaultBatch | AppendedLegacyBatch
 
 
 def codec_of(attributes: int) -> Codec:
     number = attributes & CODEC_MASK
     if number >= len(_CODECS):
-        _unforeseen(f"compression codec {number}")
+        _raise_uncaught(f"compression codec {number}")
     return _CODECS[number]
 
 
 def iter_appended(records: Buffer) -> Iterator[AppendedBatch]:
-    """The whole batches; what is left at the end is too short for one, or for its own length."""
+    """Yield the complete batches, and ignore an incomplete one at the end."""
     view = memoryview(records)
     position, end = 0, len(view)
     while end - position >= LENGTH_END:
@@ -322,9 +327,9 @@ def iter_appended(records: Buffer) -> Iterator[AppendedBatch]:
         if magic > 2:
             raise CorruptMessageError(f"magic {magic} at {position}")
         if size > _INT32_MAX - LENGTH_END:
-            _unforeseen(f"batch of {size} bytes: with offset and length beyond 32 bits")
+            _raise_uncaught(f"batch of {size} bytes: with offset and length beyond 32 bits")
         if size > end - position - LENGTH_END:
             return
         raw = view[position : position + LENGTH_END + size]
-        yield DefaultBatch(raw) if magic == 2 else LegacyBatch(raw)
+        yield DefaultBatch(raw) if magic == 2 else AppendedLegacyBatch(raw)
         position += LENGTH_END + size

@@ -1,9 +1,9 @@
-"""Compressed bytes that break off: how far a broker reads them before it notices.
+"""How far a broker reads damaged compressed data before it fails.
 
-Kafka decompresses as it goes, so records come out of a stream that will fail later, and one of them
-may be refused first: then the answer is about the record and not about the stream. What matters is
-where the stream of each codec hands over what it has: gzip 16 KiB at a time and before it looks at
-its trailer, zstd 16 KiB at a time, lz4 and snappy block by block.
+Kafka decompresses as it reads, so records come out of a stream that fails later. If one of them is
+refused first, the error is about the record and not about the stream. So it matters how much each
+codec returns before it fails: gzip 16 KiB at a time and before it checks its trailer, zstd 16 KiB
+at a time, lz4 and snappy block by block.
 """
 
 import io
@@ -28,7 +28,7 @@ _SNAPPY_LENGTH = struct.Struct(">I")
 
 
 def read_stream(codec: Codec, data: Buffer, magic: int) -> tuple[bytes, FormatError | None]:
-    """What comes out, and the error that ended it if one did."""
+    """Return the decompressed bytes, and the error if the stream is damaged."""
     try:
         return decompress(codec, data, magic=magic), None
     except FormatError as error:
@@ -36,7 +36,7 @@ def read_stream(codec: Codec, data: Buffer, magic: int) -> tuple[bytes, FormatEr
 
 
 def iter_until_damage(batch: RecordBatch) -> Iterator[Record]:
-    """Records as Kafka's streaming iterator gives them: those before the damage come before it."""
+    """Yield records like Kafka's streaming iterator: those before the damage, then raise."""
     header = batch.header
     try:
         records = batch.records()
@@ -60,7 +60,7 @@ def iter_until_damage(batch: RecordBatch) -> Iterator[Record]:
         ):
             yield from one
     except FormatError:
-        pass  # the damage, seen from nearby
+        pass  # the same damage
     raise damage
 
 
@@ -93,7 +93,7 @@ def _gzip_chunks(data: memoryview, _: int) -> Iterator[bytes]:
 
 
 def _lz4_chunks(data: memoryview, magic: int) -> Iterator[bytes]:
-    """Each block in a frame of its own: they do not depend on each other."""
+    """Yield each block, decompressed in its own frame: blocks are independent."""
     header = bytes(data[:_LZ4_HEADER_SIZE])
     for block in _blocks(data, _LZ4_HEADER_SIZE, _LZ4_LENGTH, 0x7FFF_FFFF):
         try:
@@ -114,7 +114,7 @@ def _snappy_chunks(data: memoryview, _: int) -> Iterator[bytes]:
 def _blocks(
     data: memoryview, position: int, length_field: struct.Struct, mask: int
 ) -> Iterator[bytes]:
-    """Whole blocks with their lengths."""
+    """Yield the complete blocks, with their length fields."""
     while len(data) - position > length_field.size:
         end = position + length_field.size + (length_field.unpack_from(data, position)[0] & mask)
         if end > len(data) or end == position + length_field.size:

@@ -1,6 +1,6 @@
-"""The records of one batch of magic 2 decoded by a kernel: what a large append is validated with.
+"""The records of one large batch of magic 2, decoded by a kernel.
 
-Imported only where numba is to be used. Damage is not told apart here: the row decoder does that.
+Imported only if numba is used. This does not say what is damaged: the row decoder does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NULL = 1  # the only byte that Kafka writes for a length of -1
 
 
 class AppendedColumns:
-    """Records as arrays, and the plain payload that they are positions in."""
+    """Records as arrays of positions in the decompressed payload."""
 
     def __init__(
         self, batch: DefaultBatch, data: Uint8s, place: tuple[int, int], longs: Int64s, ints: Int32s
@@ -62,10 +62,10 @@ class AppendedColumns:
         return decode_payload(self._batch.header, self._data[self._start : self._end].tobytes())
 
     def canonical_payload(self) -> memoryview | None:
-        """The payload, if these records written anew would be the same bytes."""
+        """Return the payload if writing the records again would give the same bytes."""
         header = self._batch.header
         if (
-            header.attributes & LOG_APPEND_TIME  # then records have another time than their own
+            header.attributes & LOG_APPEND_TIME  # the records then have the batch's timestamp
             or self._timestamp[0] != header.base_timestamp
             or self._timestamp.min() < NO_TIMESTAMP
             or self._ints[k.HEADERS_COUNT].any()  # their keys would go through Java strings
@@ -82,7 +82,7 @@ class AppendedColumns:
         return deltas
 
     def _has_plain_nulls(self) -> bool:
-        """Any negative length is a null, and some are no longer than that of -1."""
+        """Whether every null is written as -1: any negative length is read as null."""
         for position, length in (
             (k.KEY_POSITION, k.KEY_LENGTH),
             (k.VALUE_POSITION, k.VALUE_LENGTH),
@@ -93,7 +93,7 @@ class AppendedColumns:
         return True
 
     def _canonical_size(self) -> int:
-        """Bytes of the records with every integer as short as can be: none has fewer."""
+        """Return the size of the records with the shortest integers."""
         body = np.full(len(self._offset), 2, np.int64)  # attributes, and no headers
         body += _varint_sizes(self._timestamp - self._batch.header.base_timestamp)
         body += _varint_sizes(self._deltas())
@@ -114,7 +114,7 @@ class AppendedColumns:
 
 
 def _varint_sizes(values: Int64s) -> Int64s:
-    """Bytes of each as a zig-zag varint."""
+    """Return the size of each value as a zig-zag varint."""
     patterns = ((values << 1) ^ (values >> 63)).view(np.uint64)
     sizes = np.ones(len(values), np.int64)
     largest = int(patterns.max())
@@ -126,7 +126,7 @@ def _varint_sizes(values: Int64s) -> Int64s:
 
 
 def decode_columns(batch: DefaultBatch) -> AppendedColumns | None:
-    """None where a kernel finds damage: the row decoder tells which."""
+    """Decode a batch; None if the kernel finds damage, which the row decoder then reports."""
     kernels = k.load(compiled=True)
     found = _plain_bytes(batch, kernels)
     if found is None:
@@ -143,7 +143,7 @@ def decode_columns(batch: DefaultBatch) -> AppendedColumns | None:
 
 
 def _table(batch: DefaultBatch) -> Int64s:
-    """The header as the kernels take it, as far as they look at it here."""
+    """Return the header as kernels take it, with the fields that they read here."""
     header = batch.header
     table = np.empty((k.HEADER_FIELDS, 1), np.int64)
     table[k.BASE_OFFSET] = header.base_offset
@@ -156,7 +156,10 @@ def _table(batch: DefaultBatch) -> Int64s:
 
 
 def _plain_bytes(batch: DefaultBatch, kernels: Any) -> tuple[Uint8s, int, int] | None:
-    """Bytes that hold the plain payload, and where in them; None if it cannot be read whole."""
+    """Return bytes that contain the decompressed payload, and its start and end in them.
+
+    Returns None if the payload is incomplete.
+    """
     end = len(batch.raw)
     if batch.codec is Codec.NONE:
         return np.frombuffer(batch.raw, np.uint8), HEADER_SIZE, end

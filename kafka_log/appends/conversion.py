@@ -1,8 +1,8 @@
-"""Records written anew, because their magic, codec or offsets are not what the log wants.
+"""Write records again, because their magic, codec or offsets are not what the log requires.
 
 Mirrors MemoryRecordsBuilder as LogValidator uses it: one batch of magic 2, one compressed wrapper,
-or a message a record; offsets follow each other. What the builder refuses with an exception of
-Java's (a timestamp below -1, headers in an old format) is an UnknownServerError here.
+or one message per record, with consecutive offsets. Where the builder throws a Java exception (a
+timestamp below -1, headers in an old format) this raises UnknownServerError.
 """
 
 from collections.abc import Iterable
@@ -34,14 +34,14 @@ _MESSAGE_OVERHEAD = tuple(LENGTH_END + length for length in SMALLEST_LENGTHS[:2]
 
 
 class TargetCompression(NamedTuple):
-    """A codec and its level; None is Kafka's default level."""
+    """A codec and its level; None means Kafka's default level."""
 
     codec: Codec
     level: int | None = None
 
 
 class BatchFields(NamedTuple):
-    """What a batch to be written has from outside its records."""
+    """The fields of a new batch that do not come from its records."""
 
     magic: int
     compression: TargetCompression
@@ -56,7 +56,7 @@ class BatchFields(NamedTuple):
 
 
 class BuiltRecords(NamedTuple):
-    """What the builder tells about its work; no record makes no bytes at all."""
+    """The result of the builder. Without records there are no bytes."""
 
     data: bytes
     num_records: int
@@ -65,7 +65,7 @@ class BuiltRecords(NamedTuple):
 
 
 class RecordsBuilder:
-    """Takes records one after the other, and refuses what Kafka's builder does."""
+    """Builds a batch record by record, and refuses what Kafka's builder refuses."""
 
     def __init__(self, fields: BatchFields) -> None:
         if fields.magic < 2 and fields.is_transactional:
@@ -84,7 +84,7 @@ class RecordsBuilder:
             raise UnknownServerError(f"timestamp {record.timestamp}: cannot be written")
         if record.headers and self._fields.magic < 2:
             raise UnknownServerError(f"record headers in magic {self._fields.magic}")
-        headers = tuple(map(_as_java_reads_it, record.headers)) if record.headers else ()
+        headers = tuple(map(_through_java_string, record.headers)) if record.headers else ()
         offset = self.next_offset
         self._records.append(
             Record(offset, record.timestamp, record.key, record.value, headers, NO_SEQUENCE, 0)
@@ -102,7 +102,7 @@ class RecordsBuilder:
             records, base_offset=fields.base_offset, base_timestamp=base_timestamp
         )
         timestamps = (base_timestamp, self._max_timestamp)
-        data = _batch_around(fields, payload, len(records), timestamps)
+        data = _assemble_batch(fields, payload, len(records), timestamps)
         return self._built(data, HEADER_SIZE + len(payload))
 
     def _build_messages(self) -> BuiltRecords:
@@ -137,11 +137,11 @@ class RecordsBuilder:
 def build_batch(
     fields: BatchFields, payload: Buffer, count: int, *, base_timestamp: int, max_timestamp: int
 ) -> BuiltRecords:
-    """One batch of magic 2 around records that are known to need no change but of their codec."""
+    """Build one batch of magic 2 from records that only change their codec."""
     _check_producer(fields)
     if fields.timestamp_type is TimestampType.LOG_APPEND_TIME:
         max_timestamp = fields.log_append_time
-    data = _batch_around(fields, payload, count, (base_timestamp, max_timestamp))
+    data = _assemble_batch(fields, payload, count, (base_timestamp, max_timestamp))
     return BuiltRecords(data, count, max_timestamp, HEADER_SIZE + len(payload))
 
 
@@ -159,7 +159,7 @@ def _check_producer(fields: BatchFields) -> None:
         raise UnknownServerError(f"idempotent records in magic {fields.magic}")
 
 
-def _batch_around(
+def _assemble_batch(
     fields: BatchFields, payload: Buffer, count: int, timestamps: tuple[int, int]
 ) -> bytes:
     codec, level = fields.compression
@@ -191,14 +191,14 @@ def build_records(fields: BatchFields, records: Iterable[AnyRecord]) -> BuiltRec
 
 
 def batch_overhead(magic: int, codec: Codec) -> int:
-    """What is around records: a header, a wrapper, or nothing."""
+    """Return the bytes around the records: a header, a wrapper, or none."""
     if magic == 2:
         return HEADER_SIZE
     return 0 if codec is Codec.NONE else _MESSAGE_OVERHEAD[magic]
 
 
-def _as_java_reads_it(header: Header) -> Header:
-    """A key goes through a Java String, which has no place for bytes that are not UTF-8."""
+def _through_java_string(header: Header) -> Header:
+    """Replace key bytes that are not UTF-8, as a Java String does."""
     try:
         header.key.encode()
     except UnicodeEncodeError:

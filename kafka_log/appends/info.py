@@ -1,8 +1,8 @@
-"""What an append is about, before a record of it is looked at: the batches it consists of.
+"""The batches of an append, checked before any record is read.
 
-`analyze_and_validate_records` walks the headers, checks sizes and checksums, and tells what the log
-has to know; `trim_invalid_bytes` drops what follows the last whole batch. A leader then validates
-the records (validation.py) and fills in the offsets; a follower takes the batches as they are.
+`analyze_and_validate_records` reads the headers, checks sizes and checksums, and returns what the
+log needs to know; `trim_invalid_bytes` drops what follows the last complete batch. A leader then
+validates the records (validation.py) and assigns offsets; a follower appends the batches unchanged.
 
 Mirrors UnifiedLog.analyzeAndValidateRecords, LogAppendInfo and, for a produce request,
 ProduceRequest.validateRecords.
@@ -18,7 +18,7 @@ from kafka_format.compression import Codec
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
 from kafka_log.appends.batches import DefaultBatch, iter_appended
-from kafka_log.appends.origin import AppendOrigin
+from kafka_log.appends.origin import AppendOptions, AppendOrigin
 from kafka_log.appends.records import iter_offsets, prefers_kernels
 from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import (
@@ -45,7 +45,7 @@ class LeaderHwChange(enum.Enum):
 
 
 class RecordValidationStats(NamedTuple):
-    """What validation cost: bytes held beside the request, and records written anew."""
+    """What validation cost: memory used besides the request, and records converted."""
 
     temporary_memory_bytes: int = 0
     num_records_converted: int = 0
@@ -56,9 +56,9 @@ NO_STATS = RecordValidationStats()
 
 @dataclass(slots=True, kw_only=True)
 class LogAppendInfo:
-    """An append, as far as it is known; a leader completes it as it goes."""
+    """What is known about an append. A leader fills it in during the append."""
 
-    first_offset: int = UNKNOWN_OFFSET  # unknown to a follower of magic 0 and 1
+    first_offset: int = UNKNOWN_OFFSET  # a follower does not know it for magic 0 and 1
     last_offset: int = UNKNOWN_OFFSET
     last_leader_epoch: int | None = None
     max_timestamp: int = NO_TIMESTAMP
@@ -73,12 +73,15 @@ class LogAppendInfo:
 
     @property
     def first_or_last_offset_of_first_batch(self) -> int:
-        """An old batch does not store its first offset, and nobody decompresses it for that."""
+        """Return the first offset, or the last one for old batches, which do not store the first.
+
+        A broker does not decompress them to find it.
+        """
         return self.first_offset if self.first_offset >= 0 else self.last_offset_of_first_batch
 
     @property
     def num_messages(self) -> int:
-        """At most: compacted batches have gaps."""
+        """Return the number of offsets. With gaps (compaction) there are fewer messages."""
         if self.first_offset >= 0 and self.last_offset >= 0:
             return self.last_offset - self.first_offset + 1
         return 0
@@ -89,22 +92,22 @@ class LogAppendInfo:
 
 def analyze_and_validate_records(
     records: Buffer,
-    *,
-    origin: AppendOrigin,
-    ignore_record_size: bool,
-    require_offsets_monotonic: bool,
-    leader_epoch: int,
+    options: AppendOptions,
     config: LogConfig,
+    *,
     log_start_offset: int = UNKNOWN_OFFSET,
     compiled: bool | None = None,
 ) -> LogAppendInfo:
-    """What the batches of an append amount to, or why the log refuses them as a whole.
+    """Check the batches of an append and summarize them. Raises a LogError if the log refuses them.
 
-    From a batch on that a newer leader wrote, a follower leaves the rest: `valid_bytes` ends there
-    (KAFKA-18723). `compiled` says whether kernels walk; without it the number of bytes does.
+    A follower drops the first batch that a newer leader wrote and all that follow: `valid_bytes`
+    ends there (KAFKA-18723). `compiled` says whether kernels are used; by default the size of the
+    append decides.
     """
-    if require_offsets_monotonic and origin in _COPIES and _has_many_batches(records, compiled):
-        max_size = None if ignore_record_size else config.max_message_bytes
+    origin, leader_epoch = options.origin, options.leader_epoch
+    must_increase = not options.assigns_offsets
+    if must_increase and origin in _COPIES and _has_many_batches(records, compiled):
+        max_size = None if options.ignores_record_size else config.max_message_bytes
         scanned = _analyze_at_once(records, origin, leader_epoch, max_size)
         if scanned is not None:
             scanned.log_start_offset = log_start_offset
@@ -133,14 +136,14 @@ def analyze_and_validate_records(
             is_monotonic = is_monotonic and info.last_offset < last_offset
             info.last_offset = last_offset
             last_leader_epoch = epoch
-            if not ignore_record_size:
+            if not options.ignores_record_size:
                 _check_size(batch.size_in_bytes, config)
             if not batch.is_valid:
                 raise CorruptMessageError(f"batch with last offset {last_offset}: wrong checksum")
             info.max_timestamp = max(info.max_timestamp, batch.max_timestamp)
             info.valid_bytes += batch.size_in_bytes
             info.source_compression = batch.codec or info.source_compression
-        if require_offsets_monotonic and not is_monotonic:
+        if must_increase and not is_monotonic:
             found = ", ".join(map(str, iter_offsets(records)))
             raise OffsetsOutOfOrderError(f"offsets {found}: they must increase")
     if last_leader_epoch != NO_PARTITION_LEADER_EPOCH:
@@ -149,7 +152,7 @@ def analyze_and_validate_records(
 
 
 def _has_many_batches(records: Buffer, compiled: bool | None) -> bool:
-    """Whether they are worth kernels, going by the size of the first."""
+    """Whether kernels are worth it. The size of the first batch decides."""
     if compiled is not None:
         return compiled
     size = len(records)
@@ -162,7 +165,7 @@ def _has_many_batches(records: Buffer, compiled: bool | None) -> bool:
 def _analyze_at_once(
     records: Buffer, origin: AppendOrigin, leader_epoch: int, max_size: int | None
 ) -> LogAppendInfo | None:
-    """What the walk would give, if nothing about these batches is to be refused or left out."""
+    """Summarize the batches as columns; None if any has to be refused or left out."""
     from kafka_log.appends.scan import scan_batches
 
     found = scan_batches(records)
@@ -186,14 +189,14 @@ def _analyze_at_once(
 
 
 def trim_invalid_bytes(records: Buffer, info: LogAppendInfo) -> Buffer:
-    """The bytes that analysis vouched for: a batch cut off at the end is not appended."""
+    """Return the valid bytes: an incomplete batch at the end is not appended."""
     if info.valid_bytes == len(records):
         return records
     return memoryview(records)[: info.valid_bytes]
 
 
 def check_batch_sizes(records: Buffer, config: LogConfig) -> None:
-    """Once more, where validation may have changed sizes."""
+    """Check the sizes again after validation may have changed them."""
     for batch in iter_appended(records):
         _check_size(batch.size_in_bytes, config)
 
@@ -205,7 +208,7 @@ def _check_size(size: int, config: LogConfig) -> None:
 
 
 def validate_produce_records(records: Buffer, *, version: int) -> None:
-    """What a produce request of this version may carry for a partition: one batch of magic 2."""
+    """Check that a produce request has exactly one batch of magic 2 for a partition."""
     batches = iter_appended(records)
     first = next(batches, None)
     if first is None:

@@ -1,10 +1,10 @@
-"""The rules that every record of an append must keep, and which of them a refused append broke.
+"""The rules for each record of an append, and the errors of an append that breaks them.
 
-    a key, in a compacted topic
-    a timestamp within [now - message.timestamp.before.max.ms, now + message.timestamp.after.max.ms]
-        or none at all, in a topic of CreateTime
-    no LogAppendTime from a producer; in a topic of CreateTime only a batch without timestamps is
-        caught at it, others are simply relabelled
+    a compacted topic requires keys
+    with CreateTime, a timestamp must be none, or within
+        [now - message.timestamp.before.max.ms, now + message.timestamp.after.max.ms]
+    a producer may not send LogAppendTime; with CreateTime only a batch without timestamps is
+        refused for it, and others are relabelled
 
 Mirrors LogValidator.validateRecord and processRecordErrors.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kafka_format.compression import Codec
 from kafka_format.record import NO_TIMESTAMP, Record, TimestampType, wrap_int64
-from kafka_log.appends.batches import AppendedBatch, DefaultBatch, LegacyBatch, LegacyRecord
+from kafka_log.appends.batches import AppendedBatch, AppendedLegacyBatch, DefaultBatch, LegacyRecord
 from kafka_log.appends.records import Records, RecordSummary
 from kafka_log.config.log_config import LogConfig
 from kafka_log.errors import (
@@ -24,7 +24,7 @@ from kafka_log.errors import (
     RecordError,
 )
 
-_FAR = 2**62  # two numbers nearer to zero have a difference of 64 bits
+_FAR = 2**62  # the difference of two numbers closer to zero fits in 64 bits
 _APPEND_TIME_FROM_PRODUCER = "LogAppendTime from a producer"
 
 
@@ -34,7 +34,7 @@ class _Problem(NamedTuple):
 
 
 class RecordRules:
-    """The rules of one topic at one moment."""
+    """The rules of one topic at one time."""
 
     def __init__(self, config: LogConfig, now_ms: int) -> None:
         self.now_ms = now_ms
@@ -46,8 +46,8 @@ class RecordRules:
         self._before_max_ms = config.message_timestamp_before_max_ms
         self._after_max_ms = config.message_timestamp_after_max_ms
 
-    def judge(self, batch: DefaultBatch, records: Records) -> RecordSummary:
-        """What is to be known of records, none of which breaks a rule."""
+    def check_records(self, batch: DefaultBatch, records: Records) -> RecordSummary:
+        """Check the records of a batch, and summarize them. Raises if one breaks a rule."""
         summary = records.summary()
         if summary.record_count and not self._are_fine(batch, summary):
             batch_type = batch.timestamp_type
@@ -57,13 +57,13 @@ class RecordRules:
             )
         return summary
 
-    def judge_messages(self, batch: LegacyBatch, *, first_index: int) -> RecordSummary:
-        """As `judge`; `first_index` is how many records there were in the batches before."""
+    def check_messages(self, batch: AppendedLegacyBatch, *, first_index: int) -> RecordSummary:
+        """Check like `check_records`; `first_index` counts the records of earlier batches."""
         problems, timestamps = [], [NO_TIMESTAMP]
         size = count = 0
         counts_from_zero = True
         for index, record in enumerate(batch.iter_records()):
-            problems.append(self.problem_of(index, batch, record))
+            problems.append(self.find_problem(index, batch, record))
             timestamps.append(record.timestamp)
             size += record.size_in_bytes
             counts_from_zero = counts_from_zero and record.offset == first_index + index
@@ -74,10 +74,13 @@ class RecordRules:
             count, size, lowest, highest, has_null_key=False, counts_from_zero=counts_from_zero
         )
 
-    def problem_of(
+    def find_problem(
         self, index: int, batch: AppendedBatch, record: Record | LegacyRecord
     ) -> _Problem | None:
-        """A message inside a wrapper is judged by its own magic and checksum too."""
+        """Return what is wrong with a record, if anything.
+
+        A message inside a wrapper must also have the wrapper's magic and a correct checksum.
+        """
         batch_type = batch.timestamp_type
         if not isinstance(record, LegacyRecord):
             has_key = record.key is not None
@@ -90,11 +93,11 @@ class RecordRules:
         has_key = not self._compact or record.has_key
         problem = self._problem(index, batch_type, record.offset, record.timestamp, has_key)
         if problem is not None and problem.error.message is _APPEND_TIME_FROM_PRODUCER:
-            _described(record)  # as Kafka does for its message; lengths may lead outside
+            _described(record)  # as Kafka does for its message; it fails on bad lengths
         return problem
 
     def _are_fine(self, batch: DefaultBatch, summary: RecordSummary) -> bool:
-        """Whether no record can break a rule, without looking at each. A no is not final."""
+        """Whether the summary shows that no record breaks a rule. If not, one still may not."""
         if self._compact and summary.has_null_key:
             return False
         if batch.timestamp_type is TimestampType.LOG_APPEND_TIME:
@@ -130,7 +133,7 @@ class RecordRules:
 
 
 def refuse(problems: Iterable[_Problem | None]) -> None:
-    """The batch, if a record of it has a problem; one of a timestamp names them all."""
+    """Raise if a record has a problem. One invalid timestamp decides the class of the error."""
     found = [problem for problem in problems if problem is not None]
     if not found:
         return

@@ -1,11 +1,11 @@
-"""The records of one batch of magic 2, as far as validation looks at them: three ways, one meaning.
+"""The records of one batch of magic 2 for validation, decoded in one of three ways.
 
-    RecordRows      decoded one by one by the row decoder: small batches
-    AppendedColumns decoded by a kernel into arrays: large ones, fifty times as fast
-    PartialRecords  what Kafka reads of a compressed batch that it means to keep as it is: it skips
-                    keys, values and headers, and never compares a record with the length it claims
+    DecodedRecords  decoded one by one: small batches
+    AppendedColumns decoded by a kernel into arrays: large batches, fifty times as fast
+    PartialRecords  what Kafka reads of a compressed batch that it expects to keep: it skips keys,
+                    values and headers, and does not compare a record's size with its length field
 
-Sound records look the same to all three, so the third is only asked about damage.
+All three give the same result for valid records, so the third is only used for damaged ones.
 
 Mirrors DefaultRecordBatch's iterators, DefaultRecord.readFrom and readPartiallyFrom.
 """
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from kafka_format.primitives import Buffer
     from kafka_log.appends.columns import AppendedColumns
 
-# From here on kernels win: at once if numba is loaded, else only where loading it is worth it.
+# Kernels are faster from these sizes on: the first if numba is loaded, the second if it is not.
 _LARGE = 4 * 1024
 _LARGE_ENOUGH_TO_LOAD = 256 * 1024
 
 
 class RecordSummary(NamedTuple):
-    """What is true of all records of a batch. Without any, the timestamps are -1."""
+    """A summary of the records of a batch. Without records the timestamps are -1."""
 
     record_count: int
-    size_in_bytes: int  # as stored; Kafka counts a length in more bytes than needed as short
+    size_in_bytes: int  # as stored; Kafka counts an overlong length field as a short one
     min_timestamp: int
     max_timestamp: int
     has_null_key: bool
@@ -52,14 +52,14 @@ class RecordSummary(NamedTuple):
 
 
 class RecordBrief(NamedTuple):
-    """What validation asks of a single record, once it knows that something is wrong with one."""
+    """What validation reads of a single record to find the invalid ones."""
 
     offset: int
     timestamp: int
     has_key: bool
 
 
-class RecordRows:
+class DecodedRecords:
     """Records decoded one by one."""
 
     def __init__(self, records: list[Record], size_in_bytes: int) -> None:
@@ -88,11 +88,11 @@ class RecordRows:
         return self._records
 
     def canonical_payload(self) -> None:
-        """Not asked: few records are written anew as fast as they are looked at."""
+        """Return None: writing few records again is as fast as comparing them."""
 
 
 class PartialRecords:
-    """Records of which only the places of keys and values were passed over."""
+    """Records whose keys, values and headers were skipped."""
 
     def __init__(self, briefs: list[RecordBrief], size_in_bytes: int) -> None:
         self._briefs = briefs
@@ -114,14 +114,14 @@ class PartialRecords:
         return self._briefs
 
 
-WholeRecords: TypeAlias = "RecordRows | AppendedColumns"
+WholeRecords: TypeAlias = "DecodedRecords | AppendedColumns"
 Records: TypeAlias = "WholeRecords | PartialRecords"
 
 
 def decode_appended(batch: DefaultBatch, *, compiled: bool | None = None) -> WholeRecords:
-    """The records of a batch, or the error of the reader that a broker would use.
+    """Decode the records of a batch. Raises the error that a broker's reader would raise.
 
-    `compiled` chooses between rows and kernels, which without it the size of the batch does.
+    `compiled` says whether kernels are used; by default the size of the batch decides.
     """
     try:
         return _decode(batch, compiled)
@@ -130,11 +130,11 @@ def decode_appended(batch: DefaultBatch, *, compiled: bool | None = None) -> Who
 
 
 def decode_kept(batch: DefaultBatch, *, compiled: bool | None = None) -> Records:
-    """As `decode_appended`, of a batch that is to stay as it is: its values are skipped."""
+    """Decode like `decode_appended`, but skip the values: the batch will be kept."""
     try:
         return _decode(batch, compiled)
     except FormatError as error:
-        if batch.codec is Codec.NONE:  # there skipping would save nothing
+        if batch.codec is Codec.NONE:  # Kafka skips values only in compressed batches
             raise _refusal(batch) from error
     return _decode_partially(batch)
 
@@ -142,7 +142,7 @@ def decode_kept(batch: DefaultBatch, *, compiled: bool | None = None) -> Records
 def _decode(batch: DefaultBatch, compiled: bool | None) -> WholeRecords:
     count = batch.header.record_count
     if count == 0:
-        return RecordRows([], 0)
+        return DecodedRecords([], 0)
     if count < 0:
         raise InvalidRecordError(f"batch of {count} records")
     if prefers_kernels(batch.size_in_bytes) if compiled is None else compiled:
@@ -154,11 +154,11 @@ def _decode(batch: DefaultBatch, compiled: bool | None) -> WholeRecords:
     payload, broken = batch.plain_payload()
     if broken is not None:
         raise broken
-    return RecordRows(decode_payload(batch.header, payload), len(payload))
+    return DecodedRecords(decode_payload(batch.header, payload), len(payload))
 
 
 def iter_offsets(records: Buffer) -> Iterator[int]:
-    """Offsets of all records of an append, for an error that lists them."""
+    """Yield the offsets of all records of an append, for an error that lists them."""
     for batch in iter_appended(records):
         if isinstance(batch, DefaultBatch):
             for brief in decode_appended(batch).briefs():
@@ -169,7 +169,7 @@ def iter_offsets(records: Buffer) -> Iterator[int]:
 
 
 def prefers_kernels(size: int) -> bool:
-    """Whether kernels are there, and worth it for so many bytes."""
+    """Whether kernels are available, and worth it for this many bytes."""
     if size < (_LARGE if "numba" in sys.modules else _LARGE_ENOUGH_TO_LOAD):
         return False
     from kafka_format.columnar.compilation import can_compile
@@ -181,13 +181,13 @@ def prefers_kernels(size: int) -> bool:
 
 
 class _OverlongError(MalformedRecordError):
-    """The length of a record takes more than five bytes."""
+    """A length field takes more than five bytes."""
 
 
 def _refusal(batch: DefaultBatch) -> InvalidRecordError | UnknownServerError:
-    """Whether a record is wrong, or the stream that it comes from.
+    """Return the error for damage: in a record, or in the compressed stream.
 
-    The length of a plain record, if it takes too many bytes, is an exception that nobody catches.
+    An overlong length field in an uncompressed batch is an exception that Kafka does not catch.
     """
     payload, broken = batch.plain_payload()
     try:
@@ -202,7 +202,7 @@ def _refusal(batch: DefaultBatch) -> InvalidRecordError | UnknownServerError:
 
 
 def _walk(batch: DefaultBatch, payload: bytes) -> None:
-    """Record by record; what the payload has not enough bytes for is a TruncatedError."""
+    """Decode record by record. Raises TruncatedError if the payload ends inside a record."""
     position = 0
     for _ in range(batch.header.record_count):
         try:
@@ -246,7 +246,7 @@ def _decode_partially(batch: DefaultBatch) -> PartialRecords:
 
 
 def _read_partially(batch: DefaultBatch, payload: bytes, position: int) -> tuple[RecordBrief, int]:
-    """A record from its timestamp delta on, and where it ends."""
+    """Read a record from its timestamp delta on; return it and the position after it."""
     header = batch.header
     timestamp_delta, position = read_varlong(payload, position)
     offset_delta, position = read_varint(payload, position)

@@ -1,7 +1,7 @@
-"""Many batches at once, as a follower fetches them: analysed as columns while nothing is wrong.
+"""Analyze many batches at once, as a follower fetches them: as columns, while nothing is wrong.
 
-Imported only where numba is to be used. Whatever is not as it should be is left to the walk batch
-by batch, which knows what is looked at first.
+Imported only if numba is used. Anything unusual is left to the check batch by batch (info.py),
+which finds the first error in Kafka's order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ScannedBatches(NamedTuple):
-    """Sound batches of magic 2 with offsets that increase: what is to be known of them all."""
+    """A summary of valid batches of magic 2 with increasing offsets."""
 
     first_offset: int
     last_offset_of_first_batch: int
@@ -32,14 +32,14 @@ class ScannedBatches(NamedTuple):
 
 
 def scan_batches(records: Buffer) -> ScannedBatches | None:
-    """None if there is anything about these bytes that Kafka would have to be asked about."""
+    """Summarize the batches; None if anything about them is unusual."""
     scan = BatchScan(records, compiled=True)
     found: ScannedBatches | None = None
     for batches in scan:
         if not _are_sound(batches, -1 if found is None else found.last_offset):
             return None
-        told = _summarize(batches)
-        found = told if found is None else _together(found, told)
+        summary = _summarize(batches)
+        found = summary if found is None else _merge(found, summary)
     if scan.end is None or scan.end.reason != "end_of_file":
         return None
     return found
@@ -72,7 +72,7 @@ def _summarize(batches: BatchColumns) -> ScannedBatches:
     )
 
 
-def _together(before: ScannedBatches, after: ScannedBatches) -> ScannedBatches:
+def _merge(before: ScannedBatches, after: ScannedBatches) -> ScannedBatches:
     return after._replace(
         first_offset=before.first_offset,
         last_offset_of_first_batch=before.last_offset_of_first_batch,

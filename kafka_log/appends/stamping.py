@@ -1,8 +1,8 @@
-"""A batch that keeps its bytes, with offset, leader epoch and timestamps of the log it goes into.
+"""Set offset, leader epoch and timestamps in the header of a batch that keeps its bytes.
 
-The checksum covers neither offset nor epoch, so it is computed anew only if the timestamp type or
-the largest timestamp changes; and then unknown attribute bits are lost, as Kafka writes the whole
-field from what it knows.
+The checksum covers neither offset nor epoch, so it is computed again only if the timestamp type or
+the largest timestamp changes. Unknown attribute bits are then lost, because Kafka writes the whole
+field from the bits it knows.
 
 Mirrors DefaultRecordBatch.setLastOffset, setMaxTimestamp, setPartitionLeaderEpoch, and those of
 ByteBufferLegacyRecordBatch.
@@ -21,7 +21,7 @@ from kafka_format.batch_layout import (
 )
 from kafka_format.checksum import crc32
 from kafka_format.record import TimestampType, wrap_int64
-from kafka_log.appends.batches import DefaultBatch, LegacyBatch
+from kafka_log.appends.batches import AppendedLegacyBatch, DefaultBatch
 
 _OFFSET = BATCH.field("base_offset").struct
 _EPOCH = BATCH.field("partition_leader_epoch").struct
@@ -37,7 +37,7 @@ def stamp_batch(
     timestamp_type: TimestampType,
     max_timestamp: int,
 ) -> bytes:
-    """The batch as bytes; without a leader epoch it keeps its own."""
+    """Return the stamped batch. Without a leader epoch it keeps its own."""
     header = batch.header
     head, payload = bytearray(batch.raw[:HEADER_SIZE]), batch.raw[HEADER_SIZE:]
     _OFFSET.pack_into(head, 0, wrap_int64(last_offset - header.last_offset_delta))
@@ -57,9 +57,13 @@ def stamp_batch(
 
 
 def stamp_message(
-    batch: LegacyBatch, *, last_offset: int, timestamp_type: TimestampType, max_timestamp: int
+    batch: AppendedLegacyBatch,
+    *,
+    last_offset: int,
+    timestamp_type: TimestampType,
+    max_timestamp: int,
 ) -> bytes:
-    """Magic 0 has no timestamp to be changed."""
+    """Return the stamped message. Magic 0 has no timestamp to change."""
     out = bytearray(batch.raw)
     _OFFSET.pack_into(out, 0, last_offset)
     record = batch.record

@@ -1,11 +1,11 @@
-"""What a leader does to records before they are in the log: judge them, and give them offsets.
+"""Validate the records of an append and assign offsets, as a leader does.
 
-Where magic, codec and inner offsets are what the log wants, a batch keeps its bytes and only its
-header is stamped (stamping.py). Else all records are written anew (conversion.py).
+If magic, codec and inner offsets are what the log requires, a batch keeps its bytes and only its
+header changes (stamping.py). Otherwise all records are written again (conversion.py).
 
-All records of a batch are looked at before it is refused for any of them; one bad timestamp makes
-it an InvalidTimestampError, whatever else is wrong. A batch that cannot be read to its end is
-refused for that alone, and names no records.
+All records of a batch are checked before it is refused. One invalid timestamp makes the error an
+InvalidTimestampError, whatever else is wrong. If a batch cannot be read completely, the error
+reports only that, and names no records.
 
 Mirrors LogValidator.
 """
@@ -18,7 +18,12 @@ from kafka_format.batch import NO_PRODUCER_ID
 from kafka_format.compression import Codec
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_TIMESTAMP
-from kafka_log.appends.batches import AppendedBatch, DefaultBatch, LegacyBatch, iter_appended
+from kafka_log.appends.batches import (
+    AppendedBatch,
+    AppendedLegacyBatch,
+    DefaultBatch,
+    iter_appended,
+)
 from kafka_log.appends.conversion import (
     AnyRecord,
     BatchFields,
@@ -39,7 +44,7 @@ from kafka_log.appends.info import (
     trim_invalid_bytes,
     validate_produce_records,
 )
-from kafka_log.appends.origin import AppendOrigin
+from kafka_log.appends.origin import AppendOptions, AppendOrigin
 from kafka_log.appends.record_rules import RecordRules, refuse
 from kafka_log.appends.records import RecordSummary, decode_appended, decode_kept
 from kafka_log.appends.stamping import stamp_batch, stamp_message
@@ -51,6 +56,7 @@ from kafka_log.errors import (
 )
 
 __all__ = [
+    "AppendOptions",
     "AppendOrigin",
     "LeaderHwChange",
     "LogAppendInfo",
@@ -67,7 +73,7 @@ __all__ = [
 
 
 class ValidationResult(NamedTuple):
-    """Records as they go into the log, and the offset that the next append begins at."""
+    """The records as they go into the log, and the offset of the next append."""
 
     validated_records: bytes
     next_offset: int
@@ -78,7 +84,7 @@ class ValidationResult(NamedTuple):
 
 
 def target_compression(config: LogConfig, source: Codec) -> TargetCompression:
-    """The topic's compression.type at its level; what producers choose is rebuilt at defaults."""
+    """Return the topic's codec and level; the producer's codec has the default level."""
     match config.compression_type:
         case "producer":
             return TargetCompression(source)
@@ -98,31 +104,26 @@ def target_compression(config: LogConfig, source: Codec) -> TargetCompression:
 
 def validate_messages_and_assign_offsets(
     records: Buffer,
+    options: AppendOptions,
+    config: LogConfig,
     *,
     offset: int,
     now_ms: int,
-    config: LogConfig,
     source_compression: Codec,
-    origin: AppendOrigin,
-    partition_leader_epoch: int,
-    to_magic: int = 2,
     compiled: bool | None = None,
 ) -> ValidationResult:
-    """Records that analysis found to be whole and of sound checksums, as they go into the log.
+    """Validate records that analysis found complete, and return them as they go into the log.
 
-    `offset` is that of the first one, `source_compression` what analysis found. A `to_magic` below
-    2 makes old logs, for tests, as in Kafka. `compiled` says whether kernels decode; without it
-    the size of a batch does.
+    The first record gets `offset`; `source_compression` is the codec that analysis found.
+    `compiled` says whether kernels decode; by default the size of a batch decides.
     """
     return _Validator(
         batches=tuple(iter_appended(records)),
+        options=options,
         offset=offset,
         rules=RecordRules(config, now_ms),
         source=source_compression,
         target=target_compression(config, source_compression),
-        origin=origin,
-        leader_epoch=partition_leader_epoch,
-        to_magic=to_magic,
         compiled=compiled,
     ).validate()
 
@@ -130,14 +131,16 @@ def validate_messages_and_assign_offsets(
 @dataclass(slots=True, kw_only=True)
 class _Validator:
     batches: tuple[AppendedBatch, ...]
+    options: AppendOptions
     offset: int
     rules: RecordRules
     source: Codec
     target: TargetCompression
-    origin: AppendOrigin
-    leader_epoch: int
-    to_magic: int
     compiled: bool | None
+
+    @property
+    def to_magic(self) -> int:
+        return self.options.magic
 
     def validate(self) -> ValidationResult:
         if self.source is not Codec.NONE or self.target.codec is not Codec.NONE:
@@ -146,16 +149,16 @@ class _Validator:
             return self._assign_in_place()
         return self._convert()
 
-    # --- the three ways -------------------------------------------------------------------------
+    # --- three ways to validate -----------------------------------------------------------------
 
     def _assign_in_place(self) -> ValidationResult:
-        """Uncompressed and of the wanted magic: only headers change."""
+        """Validate uncompressed batches of the required magic: only headers change."""
         first = self._first_batch(Codec.NONE)
         offset, max_timestamp = self.offset, NO_TIMESTAMP
         stamped = []
         for batch in self.batches:
             self._validate_batch(first, batch)
-            summary = self._judge(batch)
+            summary = self._check_records(batch)
             offset += summary.record_count
             highest = max(summary.max_timestamp, NO_TIMESTAMP)
             max_timestamp = max(max_timestamp, highest)
@@ -166,8 +169,8 @@ class _Validator:
         return ValidationResult(data, offset, self.rules.now_ms, max_timestamp)
 
     def _convert(self) -> ValidationResult:
-        """Uncompressed, but of another magic."""
-        for batch in self.batches:  # Kafka measures them first, and stumbles over what is broken
+        """Validate uncompressed batches of another magic, and convert them."""
+        for batch in self.batches:  # Kafka computes their sizes first, and fails at damage there
             for record in self._records(batch):
                 _ = record.key, record.value
         first = self._first_batch(Codec.NONE)
@@ -178,10 +181,10 @@ class _Validator:
         return self._rebuilt(builder.build())
 
     def _append_to(self, builder: RecordsBuilder, batch: AppendedBatch) -> None:
-        """Records up to the first that breaks a rule; the builder may refuse one before that."""
+        """Add records up to the first that breaks a rule. The builder may refuse an earlier one."""
         problems = []
         for index, record in enumerate(self._records(batch)):
-            problem = self.rules.problem_of(index, batch, record)
+            problem = self.rules.find_problem(index, batch, record)
             if problem is not None:
                 problems.append(problem)
             elif not problems:
@@ -189,17 +192,17 @@ class _Validator:
         refuse(problems)
 
     def _validate_compressed(self) -> ValidationResult:
-        """In place if codec and magic stay, and offsets inside count from zero."""
+        """Validate a compressed batch; keep it if codec and magic stay and offsets start at 0."""
         first = self._first_batch(self.source)
         in_place = self.source is self.target.codec and first.magic == self.to_magic > 0
         if self.source is Codec.NONE and _is_control(first):
-            in_place = True  # control records are not compressed unless they came so
+            in_place = True  # control records are only compressed if they arrive compressed
         skips_values = in_place and first.magic == 2
         size = count = 0
         max_timestamp = NO_TIMESTAMP
         for batch in self.batches:
             self._validate_batch(first, batch)
-            summary = self._judge(batch, skips_values=skips_values, first_index=count)
+            summary = self._check_records(batch, skips_values=skips_values, first_index=count)
             size += batch_overhead(self.to_magic, batch.codec) + summary.size_in_bytes
             count += summary.record_count
             if batch.magic > 0 and self.to_magic > 0:
@@ -208,11 +211,11 @@ class _Validator:
         if in_place:
             return self._kept(first, count, max_timestamp, size)
         if skips_values and first.codec is not Codec.NONE:
-            # Kafka meant to keep the batch, and has not read what it would have to write now.
+            # Kafka skipped the values because it expected to keep the batch. It cannot rebuild it.
             raise UnknownServerError("a compressed batch whose offsets do not count from zero")
         return self._rebuild(first, size)
 
-    # --- what they give -------------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------
 
     def _kept(
         self, batch: AppendedBatch, count: int, max_timestamp: int, size: int
@@ -236,8 +239,8 @@ class _Validator:
         return self._rebuilt(built, size)
 
     def _with_payload_of(self, first: AppendedBatch) -> BuiltRecords | None:
-        """The only batch in another codec, if its records would be written as they are."""
-        if self.to_magic < 2 or isinstance(first, LegacyBatch):
+        """Recompress the only batch, if writing its records again would not change them."""
+        if self.to_magic < 2 or isinstance(first, AppendedLegacyBatch):
             return None
         records = decode_appended(first, compiled=self.compiled)
         payload = records.canonical_payload()
@@ -264,18 +267,19 @@ class _Validator:
 
     def _stamped(self, batch: AppendedBatch, last_offset: int, max_timestamp: int) -> bytes:
         timestamp = self.rules.now_ms if self.rules.is_append_time else max_timestamp
-        if isinstance(batch, LegacyBatch):
+        if isinstance(batch, AppendedLegacyBatch):
             return stamp_message(
                 batch,
                 last_offset=last_offset,
                 timestamp_type=self.rules.timestamp_type,
                 max_timestamp=timestamp,
             )
-        # A control batch is stamped in place even if an old magic is wanted, as far as that had it.
+        # A control batch is stamped in place even for an old magic, but only in fields that the old
+        # magic has.
         return stamp_batch(
             batch,
             last_offset=last_offset,
-            partition_leader_epoch=self.leader_epoch if self.to_magic == 2 else None,
+            partition_leader_epoch=self.options.leader_epoch if self.to_magic == 2 else None,
             timestamp_type=self.rules.timestamp_type if self.to_magic else batch.timestamp_type,
             max_timestamp=timestamp if self.to_magic else batch.max_timestamp,
         )
@@ -287,9 +291,9 @@ class _Validator:
             self.rules.timestamp_type,
             self.offset,
             self.rules.now_ms,
-            self.leader_epoch,
+            self.options.leader_epoch,
         )
-        if isinstance(first, LegacyBatch):
+        if isinstance(first, AppendedLegacyBatch):
             return fields
         return fields._replace(
             producer_id=first.header.producer_id,
@@ -301,7 +305,7 @@ class _Validator:
     # --- batches and records --------------------------------------------------------------------
 
     def _first_batch(self, source: Codec) -> AppendedBatch:
-        """Only plain messages of magic 0 and 1 come several at a time."""
+        """Return the first batch. Only uncompressed messages of magic 0 and 1 may be several."""
         if not self.batches:
             raise InvalidRecordError("no batch at all")
         first = self.batches[0]
@@ -312,31 +316,31 @@ class _Validator:
     def _validate_batch(self, first: AppendedBatch, batch: AppendedBatch) -> None:
         if batch.magic != first.magic:
             raise InvalidRecordError(f"batch of magic {batch.magic} after one of {first.magic}")
-        if isinstance(batch, LegacyBatch):
+        if isinstance(batch, AppendedLegacyBatch):
             return
-        if self.origin is AppendOrigin.CLIENT:
+        if self.options.origin is AppendOrigin.CLIENT:
             _validate_client_batch(batch)
         if self.to_magic < 2 and batch.header.is_transactional:
             raise UnsupportedForMessageFormatError(f"a transaction in magic {self.to_magic}")
         if self.to_magic < 2 and batch.header.producer_id > NO_PRODUCER_ID:
             raise UnsupportedForMessageFormatError(f"a producer id in magic {self.to_magic}")
 
-    def _judge(
+    def _check_records(
         self, batch: AppendedBatch, *, skips_values: bool = False, first_index: int = 0
     ) -> RecordSummary:
-        if isinstance(batch, LegacyBatch):
-            return self.rules.judge_messages(batch, first_index=first_index)
+        if isinstance(batch, AppendedLegacyBatch):
+            return self.rules.check_messages(batch, first_index=first_index)
         decode = decode_kept if skips_values else decode_appended
-        return self.rules.judge(batch, decode(batch, compiled=self.compiled))
+        return self.rules.check_records(batch, decode(batch, compiled=self.compiled))
 
     def _records(self, batch: AppendedBatch) -> Iterable[AnyRecord]:
-        if isinstance(batch, LegacyBatch):
+        if isinstance(batch, AppendedLegacyBatch):
             return batch.iter_records()
         return decode_appended(batch, compiled=self.compiled).records()
 
 
 def _validate_client_batch(batch: DefaultBatch) -> None:
-    """Producers write whole batches: no gaps, no control records, sequences with producer ids."""
+    """Check what producers must send: no gaps, no control records, sequences with producer ids."""
     header = batch.header
     count = header.last_offset_delta + 1
     if count <= 0 or count != header.record_count:

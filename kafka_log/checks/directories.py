@@ -1,7 +1,6 @@
-"""What names and directories say is wrong, from an inventory alone.
+"""Findings from an inventory only: names, directories, and what could not be read.
 
-What stands there and cannot be read is told here; problems of files that can be opened are left to
-those who read them.
+The readers of a file report the problems of files that can be opened.
 """
 
 from __future__ import annotations
@@ -23,15 +22,17 @@ if TYPE_CHECKING:
 
 
 def directory_findings(inventory: Inventory) -> Iterator[Finding]:
+    """Yield the findings of an inventory."""
     partitions = {partition.path: partition for _, partition in inventory.partitions()}
     for problem in inventory.problems:
-        twice = partitions.get(problem.path)
-        if twice is None:
-            yield from _refused(problem, About(problem.path))
+        partition = partitions.get(problem.path)
+        if partition is None:
+            yield from _refusal_findings(problem, About(problem.path))
         elif problem.trouble is Trouble.UNREADABLE:
-            yield from _refused(problem, _about(twice, twice.path))
+            yield from _refusal_findings(problem, _about(partition, partition.path))
         else:
-            yield Finding.of("DIR003", _about(twice, twice.path), problem.message, "one of them")
+            about = _about(partition, partition.path)
+            yield Finding.of("DIR003", about, problem.message, "one of them")
     for log_dir in inventory.log_dirs:
         files = {file.path for file in log_dir.files}
         for problem in log_dir.problems:
@@ -41,7 +42,7 @@ def directory_findings(inventory: Inventory) -> Iterator[Finding]:
             elif problem.path not in files:
                 name = parse_directory_name(Path(problem.path).name)
                 topic = None if name.partition is None else name.topic
-                yield from _refused(problem, About(problem.path, topic, name.partition))
+                yield from _refusal_findings(problem, About(problem.path, topic, name.partition))
         if log_dir.metadata is not None:
             yield from _setting_findings(log_dir.metadata)
         for partition in log_dir.partitions:
@@ -63,21 +64,21 @@ def _partition_findings(partition: Partition) -> Iterator[Finding]:
         if refusal(problem) is None:
             yield Finding.of("DIR004", about, "a directory", "only files")
         else:
-            yield from _refused(problem, about)
+            yield from _refusal_findings(problem, about)
 
 
 def _about(partition: Partition, path: str) -> About:
     return About(path, partition.topic, partition.partition)
 
 
-def _refused(problem: Problem, about: About) -> Iterator[Finding]:
-    if (said := refusal(problem)) is not None:
-        rule, found, expected = said
+def _refusal_findings(problem: Problem, about: About) -> Iterator[Finding]:
+    if (reason := refusal(problem)) is not None:
+        rule, found, expected = reason
         yield Finding.of(rule, about, found, expected)
 
 
 def refusal(problem: Problem) -> tuple[str, str, str] | None:
-    """The rule by which something was not read, what was found and expected; None if it was."""
+    """Return the rule by which something was not read, with found and expected; None if it was."""
     if problem.found:
         return "DIR005", problem.found, "a regular file"
     if problem.kind is EntryKind.LINK:

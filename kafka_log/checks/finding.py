@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
+    """How serious a finding is."""
+
     ERROR = "error"
     """Data is or will be lost, or a broker or partition does not start."""
     WARNING = "warning"
@@ -26,10 +28,12 @@ class Severity(StrEnum):
 
 
 class Rule(NamedTuple):
+    """A kind of damage, and its consequence."""
+
     severity: Severity
     title: str
     on_restart: str
-    """What a broker does about it when it starts on this directory."""
+    """What a broker does when it starts on this directory."""
 
 
 _E, _W, _N = Severity.ERROR, Severity.WARNING, Severity.NOTE
@@ -218,6 +222,8 @@ class About(NamedTuple):
 
 
 class Finding(NamedTuple):
+    """Something that is wrong, where, and by which rule."""
+
     id: str
     severity: Severity
     topic: str | None

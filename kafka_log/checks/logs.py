@@ -1,6 +1,6 @@
-"""A log's batches one by one: checksums, records, and how the file ends.
+"""Check the batches of a log: checksums, records, and the end of the file.
 
-After what cannot be a batch, the next one is searched for by its checksum (kafka_log.damage), so
+After bytes that cannot be a batch, the next batch is found by its checksum (kafka_log.damage), so
 that damage in the middle does not hide what follows. A file is torn at its end only if no batch
 follows.
 """
@@ -17,7 +17,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.control import decode_control_record
 from kafka_format.errors import FormatError, Location, OverLimitError
 from kafka_log.checks.finding import Finding
-from kafka_log.checks.records import judge_of
+from kafka_log.checks.records import record_check
 from kafka_log.damage.findings import (
     NOT_A_BATCH,
     NOT_DECODABLE,
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.checks.finding import About
-    from kafka_log.checks.records import Judge
+    from kafka_log.checks.records import RecordCheck
 
 _MOST_OFFSETS = 2**31 - 1
-"""An index counts offsets from its segment's name in 31 bits."""
+"""An index stores offsets relative to its segment's base offset, in 31 bits."""
 
 
 def check_log(
@@ -51,13 +51,13 @@ def check_log(
     next_base: int | None = None,
     verify: bool = True,
 ) -> Iterator[Finding]:
-    """Of a `.log` (`base_offset` is its name, `next_base` that of the next) or a metadata snapshot,
-    whole; the largest batch is all that is in memory.
+    """Check a whole `.log` file or metadata snapshot. At most one batch is in memory.
 
-    Without `verify`, a wrong checksum is no finding.
+    A log has a `base_offset` (its name), and perhaps a `next_base`, that of the next segment.
+    Without `verify`, a wrong checksum is not a finding.
     """
-    judge = judge_of(about.topic)
-    places = None if base_offset is None else _Places(base_offset, next_base)
+    check_record = record_check(about.topic)
+    offset_range = None if base_offset is None else _OffsetRange(base_offset, next_base)
     search = BatchSearch(log, base_offset=base_offset)
 
     def scan_from(start: int) -> RecordScan:
@@ -72,21 +72,21 @@ def check_log(
                 yield Finding.of_error(finding_id, about, part.error, offset=next_offset)
             next_offset = None
             continue
-        yield from _damaged(part, about)
-        yield from _too_large(part, about)
-        yield from _broken_controls(part, about)
-        if places is not None:
-            yield from places.findings(part, about)
-        if judge is not None:
-            yield from _judged(part, judge, about)
+        yield from _damage_findings(part, about)
+        yield from _size_findings(part, about)
+        yield from _control_findings(part, about)
+        if offset_range is not None:
+            yield from offset_range.findings(part, about)
+        if check_record is not None:
+            yield from _record_findings(part, check_record, about)
         if len(part.batches):
             next_offset = int(part.batches.last_offset[-1]) + 1
     if (unread := search.unread(about.path)) is not None:
         yield Finding.of_error(NOT_A_BATCH, about, unread)
 
 
-def _damaged(columns: RecordColumns, about: About) -> Iterator[Finding]:
-    if columns.is_continuation:  # the same batch again: told with its first piece
+def _damage_findings(columns: RecordColumns, about: About) -> Iterator[Finding]:
+    if columns.is_continuation:  # the same batch again: reported with its first piece
         return
     for damage in columns.damage:
         finding_id = batch_finding_id(damage.error)
@@ -95,7 +95,7 @@ def _damaged(columns: RecordColumns, about: About) -> Iterator[Finding]:
 
 
 def row_sizes(columns: RecordColumns) -> npt.NDArray[np.int64]:
-    """Bytes of each record: key, value and headers."""
+    """Return the size of each record: key, value and headers."""
     sizes = np.maximum(columns.key_length, 0).astype(np.int64)
     sizes += np.maximum(columns.value_length, 0)
     if columns.headers_count.any():
@@ -107,13 +107,17 @@ def row_sizes(columns: RecordColumns) -> npt.NDArray[np.int64]:
 
 
 def over_limit(columns: RecordColumns, limit: int) -> npt.NDArray[np.intp]:
-    """Records that are larger; of batches that are compressed, no record is larger than those."""
+    """Return the records larger than the limit, in batches that are themselves larger.
+
+    Records of smaller compressed batches were already limited when they were decompressed.
+    """
     if not len(columns) or not (columns.batches.size_in_bytes > limit).any():
         return np.empty(0, np.intp)
     return np.flatnonzero(row_sizes(columns) > limit)
 
 
 def over_limit_error(columns: RecordColumns, row: int, path: str) -> OverLimitError:
+    """Return the error for a record that is larger than the limit."""
     limit = access().max_decompressed_bytes
     position = int(columns.batches.position[columns.batch[row]])
     size, offset = int(row_sizes(columns)[row]), int(columns.offset[row])
@@ -124,14 +128,14 @@ def over_limit_error(columns: RecordColumns, row: int, path: str) -> OverLimitEr
     )
 
 
-def _too_large(columns: RecordColumns, about: About) -> Iterator[Finding]:
+def _size_findings(columns: RecordColumns, about: About) -> Iterator[Finding]:
     for row in over_limit(columns, access().max_decompressed_bytes).tolist():
         error = over_limit_error(columns, row, about.path)
         yield Finding.of_error(OVER_LIMIT, about, error, offset=int(columns.offset[row]))
 
 
-def _broken_controls(columns: RecordColumns, about: About) -> Iterator[Finding]:
-    """Control records that a broker cannot decode; those of an unknown type it passes over."""
+def _control_findings(columns: RecordColumns, about: About) -> Iterator[Finding]:
+    """Yield control records that a broker cannot decode. It skips those of an unknown type."""
     batches = columns.batches
     is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
     if not is_control.any():
@@ -148,35 +152,35 @@ def _broken_controls(columns: RecordColumns, about: About) -> Iterator[Finding]:
             )
 
 
-class _Places:
-    """Where the batches of a segment are to lie: above its name, below the next, and in order."""
+class _OffsetRange:
+    """The offsets that a segment's batches must have: in its range, and in order."""
 
     def __init__(self, base_offset: int, next_base: int | None) -> None:
         self._base = base_offset
         self._end = base_offset + _MOST_OFFSETS + 1 if next_base is None else next_base
         self._last = base_offset - 1
-        """Offset of the batch before."""
+        """The last offset of the batch before."""
 
     def findings(self, columns: RecordColumns, about: About) -> Iterator[Finding]:
-        """A header that the checksum does not vouch for is passed over: it is damage already."""
+        """Yield batches out of place. Those with a wrong checksum are already reported."""
         batches = columns.batches
         if not len(batches) or columns.is_continuation:
             return
-        # A legacy wrapper tells its last offset alone.
+        # A legacy wrapper stores only its last offset.
         first = np.where(batches.is_legacy, batches.last_offset, batches.base_offset)
         last = batches.last_offset
-        sound = np.ones(len(batches), np.bool_)
-        sound[
+        valid = np.ones(len(batches), np.bool_)
+        valid[
             [batch for batch, error in columns.damage if not isinstance(error, OverLimitError)]
         ] = False
         follows = first[0] > self._last and bool((first[1:] > last[:-1]).all())
-        if sound.all() and follows and (last >= first).all() and last[-1] < self._end:
+        if valid.all() and follows and (last >= first).all() and last[-1] < self._end:
             self._last = int(last[-1])
             return
-        for batch in np.flatnonzero(sound).tolist():
-            yield from self._judged(batches, batch, int(first[batch]), int(last[batch]), about)
+        for batch in np.flatnonzero(valid).tolist():
+            yield from self._check(batches, batch, int(first[batch]), int(last[batch]), about)
 
-    def _judged(
+    def _check(
         self, batches: BatchColumns, batch: int, first: int, last: int, about: About
     ) -> Iterator[Finding]:
         expected = None
@@ -196,13 +200,13 @@ class _Places:
             self._last = max(self._last, last)
 
 
-def _judged(columns: RecordColumns, judge: Judge, about: About) -> Iterator[Finding]:
+def _record_findings(columns: RecordColumns, check: RecordCheck, about: About) -> Iterator[Finding]:
     batches = columns.batches
     is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
     positions = batches.position[columns.batch].tolist()
     controls = np.asarray(is_control)[columns.batch].tolist()
     for row, (position, control) in enumerate(zip(positions, controls, strict=True)):
-        complaint = judge(columns.key(row), columns.value(row), control)
+        complaint = check(columns.key(row), columns.value(row), control)
         if complaint is not None:
             offset = int(columns.offset[row])
             yield Finding.of(

@@ -1,4 +1,4 @@
-"""Records of Kafka's own topics: whether what they hold can be decoded, and is known."""
+"""Check whether the records of Kafka's internal topics can be decoded, and are known."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ if TYPE_CHECKING:
 
     from kafka_format.primitives import Buffer
 
-    Judge = Callable[[Buffer | None, Buffer | None, bool], "Complaint | None"]
+    RecordCheck = Callable[[Buffer | None, Buffer | None, bool], "Complaint | None"]
 
 _TOPICS = {topic.value: topic for topic in CoordinatorTopic}
 
 
 class Complaint(NamedTuple):
+    """What is wrong with a record."""
+
     rule: str
     found: str
     expected: str
 
 
-def judge_of(topic: str | None) -> Judge | None:
-    """What looks at the records of a topic (key, value, is_control); None for those of clients."""
+def record_check(topic: str | None) -> RecordCheck | None:
+    """Return the check of a topic's records (key, value, is_control); None for user topics."""
     if topic == CLUSTER_METADATA_TOPIC:
-        return _judge_metadata
+        return _check_metadata
     coordinator = _TOPICS.get(topic or "")
     if coordinator is None:
         return None
     return lambda key, value, is_control: (
-        None if is_control else _judge_coordinator(coordinator, key, value)
+        None if is_control else _check_coordinator(coordinator, key, value)
     )
 
 
-def _judge_coordinator(
+def _check_coordinator(
     topic: CoordinatorTopic, key: Buffer | None, value: Buffer | None
 ) -> Complaint | None:
     try:
@@ -54,7 +56,7 @@ def _judge_coordinator(
     return None
 
 
-def _judge_metadata(key: Buffer | None, value: Buffer | None, is_control: bool) -> Complaint | None:
+def _check_metadata(key: Buffer | None, value: Buffer | None, is_control: bool) -> Complaint | None:
     try:
         if is_control:
             decode_control_record(key, value)

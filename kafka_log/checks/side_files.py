@@ -1,8 +1,8 @@
-"""The entries of the files beside a log, as far as they are sound, and what is wrong behind them.
+"""The valid entries of the files next to a log, and what is wrong after them.
 
-Bytes in, values out: who has the bytes from where is not asked here. `is_valid` says whether a
-broker reads the file; entries of one that it refuses are given all the same, for whoever looks at
-the damage.
+The functions take bytes and return values; callers read the files. `is_valid` says whether a broker
+accepts the file. The entries of a refused file are still returned, so that the damage can be
+examined.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COUNT = struct.Struct(">i")
 
 
 class Slots(NamedTuple):
-    """Entries as one array, of the format's own dtype."""
+    """Entries as one array with the dtype of the format, and their findings."""
 
     entries: NDArray[np.void]
     findings: tuple[Finding, ...] = ()
@@ -51,6 +51,8 @@ class Slots(NamedTuple):
 
 
 class Rows(NamedTuple, Generic[_Entry]):
+    """Entries as values, and their findings."""
+
     entries: tuple[_Entry, ...]
     findings: tuple[Finding, ...] = ()
     is_valid: bool = True
@@ -60,7 +62,7 @@ class Rows(NamedTuple, Generic[_Entry]):
 
 
 def check_offset_index(data: Buffer, base_offset: int, about: About) -> Slots:
-    """Entries with offsets relative to the base offset, up to the first that cannot follow."""
+    """Return entries with relative offsets, up to the first that cannot follow the one before."""
     file = offset_index.decode_offset_index(data, base_offset)
     return Slots(file.entries, tuple(_index_findings(file, "IDX", about, base_offset)))
 
@@ -146,7 +148,7 @@ def check_producer_snapshot(data: Buffer, about: About) -> Slots:
 
 
 def _whole_entries(data: Buffer) -> NDArray[np.void]:
-    """Those that are there, whatever the count and the checksum say; of version 1 alone."""
+    """Return the complete entries of a version 1 file, whatever its count and checksum say."""
     body = bytes(data[_SNAPSHOT_HEAD + _COUNT.size :])
     counted = _COUNT.unpack_from(data, _SNAPSHOT_HEAD)[0] if len(data) >= 10 else 0
     whole = len(body) // producer_snapshot.ENTRY_SIZE
@@ -178,7 +180,7 @@ def check_leader_epochs(data: Buffer, about: About) -> Rows[EpochEntry]:
 def _check_checkpoint(
     data: Buffer, decode: Callable[[Buffer], tuple[_Entry, ...]], rule: str, about: About
 ) -> Rows[_Entry]:
-    """All rows; of a file that a broker refuses, the lines that are rows by themselves."""
+    """Return all rows; for a file that a broker refuses, the lines that are valid rows."""
     try:
         return Rows(decode(data))
     except FormatError as error:
@@ -193,7 +195,7 @@ def _check_checkpoint(
 
 
 def small_file_findings(kind: FileKind, data: Buffer, about: About) -> Iterator[Finding]:
-    """Of a file that no table has entries of."""
+    """Yield the findings of a file whose entries are in no table."""
     if kind is FileKind.CLEAN_SHUTDOWN:
         marker = decode_clean_shutdown_file(data)
         if marker.content is CleanShutdownContent.UNREADABLE:

@@ -1,8 +1,8 @@
-"""Whether the time index of a segment that is full reaches the end of its log.
+"""Check whether the time index of a full segment covers its whole log.
 
-When a segment is full, its index ends with the largest time there is in it
-(LogSegment.onBecomeInactiveSegment; recovery and the cleaner end one in the same way). So no batch
-behind the last entry is later than that entry. What is before it, earlier entries were made of.
+When a segment is full, its index gets a last entry with the largest timestamp of the segment
+(LogSegment.onBecomeInactiveSegment; recovery and the cleaner do the same). So no batch after that
+entry has a later timestamp. Earlier entries cover the batches before it.
 """
 
 from __future__ import annotations
@@ -19,18 +19,23 @@ if TYPE_CHECKING:
     from kafka_log.checks.finding import About
 
 
-class Later(NamedTuple):
-    """A batch that the index should have told of."""
+class UncoveredBatch(NamedTuple):
+    """A batch that the index should have an entry for."""
 
     position: int
     last_offset: int = -1
     timestamp: int = -1
     is_damage: bool = False
-    """No batch, but bytes that are none: there may be any behind."""
+    """Whether these are bytes that are not a batch: any batch may follow."""
 
 
-def first_later(log: BinaryIO, index: TimeIndexFile, *, path: str, start: int = 0) -> Later | None:
-    """Behind the last entry, and later than it; a batch begins at `start`."""
+def first_uncovered(
+    log: BinaryIO, index: TimeIndexFile, *, path: str, start: int = 0
+) -> UncoveredBatch | None:
+    """Return the first batch after the last entry with a later timestamp.
+
+    A batch begins at `start`.
+    """
     timestamp, offset = -1, -1
     if len(index.entries):
         timestamp = int(index.entries["timestamp"][-1])
@@ -39,22 +44,23 @@ def first_later(log: BinaryIO, index: TimeIndexFile, *, path: str, start: int = 
     for batches in walk:
         is_later = (batches.max_timestamp > timestamp) & (batches.last_offset > offset)
         for batch in np.flatnonzero(is_later)[:1].tolist():
-            return Later(
+            return UncoveredBatch(
                 int(batches.position[batch]),
                 int(batches.last_offset[batch]),
                 int(batches.max_timestamp[batch]),
             )
     if walk.end is None or walk.end.reason == "end_of_file":
         return None
-    return Later(walk.end.position, is_damage=True)
+    return UncoveredBatch(walk.end.position, is_damage=True)
 
 
-def ends_early(index: TimeIndexFile, later: Later, about: About) -> Finding:
+def uncovered_finding(index: TimeIndexFile, batch: UncoveredBatch, about: About) -> Finding:
+    """Return the finding for an index that does not cover its whole log."""
     found = "no entry"
     if len(index.entries):
         last = index.entries[-1]
         offset = index.base_offset + int(last["relative_offset"])
         found = f"timestamp {int(last['timestamp'])}, offset {offset} at the end"
-    expected = f"timestamp {later.timestamp} of the batch at position {later.position}"
+    expected = f"timestamp {batch.timestamp} of the batch at position {batch.position}"
     position = index.stop_position
-    return Finding.of("TIX004", about, found, expected, position=position, offset=later.last_offset)
+    return Finding.of("TIX004", about, found, expected, position=position, offset=batch.last_offset)

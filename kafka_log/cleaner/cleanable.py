@@ -43,7 +43,7 @@ class LimitKind(Enum):
 
 
 class Limit(NamedTuple):
-    """Where the cleanable part ends at the latest, and what sets that."""
+    """The latest possible end of the cleanable part, and what sets it."""
 
     offset: int
     kind: LimitKind
@@ -72,7 +72,7 @@ def cleanable_limit(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> 
 
 
 def _stable_limit(log: PartitionLog) -> Limit:
-    """Return the last stable offset, and whether an open transaction or replication holds it."""
+    """Return the last stable offset, and what holds it: an open transaction or replication."""
     stable = log.last_stable_offset
     if stable < log.high_watermark:
         for txn in log.producer_state_manager.ongoing_txns:
@@ -83,7 +83,7 @@ def _stable_limit(log: PartitionLog) -> Limit:
 
 
 def _first_young_segment(log: PartitionLog, first_dirty: int, horizon_ms: int) -> LogSegment | None:
-    """Return the first dirty one, except the active, with a record of a later time than that."""
+    """Return the first dirty, inactive segment with a timestamp after `horizon_ms`."""
     for segment in log.segments.non_active_log_segments_from(first_dirty):
         if segment.largest_timestamp() > horizon_ms:
             return segment
@@ -94,7 +94,7 @@ class OffsetsToClean(NamedTuple):
     first_dirty_offset: int
     first_uncleanable_dirty_offset: int
     force_update_checkpoint: bool
-    """The checkpoint lies outside of the log: Kafka rewrites it, cleaned or not."""
+    """Whether the checkpoint is outside the log: then Kafka rewrites it, cleaned or not."""
     limit: Limit
     """What sets the first uncleanable offset."""
 
@@ -102,7 +102,7 @@ class OffsetsToClean(NamedTuple):
 def cleanable_offsets(
     log: PartitionLog, last_clean_offset: int | None, now_ms: int
 ) -> OffsetsToClean:
-    """`last_clean_offset` is the checkpoint's, None without one."""
+    """Return the range to clean; `last_clean_offset` is the checkpoint's, None without one."""
     start = log.log_start_offset
     first_dirty = start if last_clean_offset is None else last_clean_offset
     is_invalid = not start <= first_dirty <= log.log_end_offset
@@ -112,7 +112,7 @@ def cleanable_offsets(
     return OffsetsToClean(first_dirty, max(first_dirty, limit.offset), is_invalid, limit)
 
 
-# ------------------------------------------------------------------------------- is it worth it
+# ------------------------------------------------------------------------------------ is it due
 
 
 class Eligibility(Enum):
@@ -130,13 +130,13 @@ class Eligibility(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogToClean:
-    """A log that might be cleaned; a segment with the first dirty offset inside counts twice."""
+    """A log that may be cleaned. A segment with the first dirty offset inside counts twice."""
 
     log: PartitionLog
     first_dirty_offset: int
     first_uncleanable_offset: int
     compaction_delay_ms: int
-    """How long ago max.compaction.lag.ms was over for what is dirty; 0 if it is not."""
+    """For how long the oldest dirty record exceeds max.compaction.lag.ms; 0 if it does not."""
     clean_bytes: int
     cleanable_bytes: int
 
@@ -155,7 +155,7 @@ class LogToClean:
 
     @property
     def eligibility(self) -> Eligibility:
-        """Decide as LogCleanerManager does: what is dirty for too long need not be very dirty."""
+        """Decide as LogCleanerManager does: a log that is dirty for too long needs no ratio."""
         if not self.cleanable_bytes:
             return Eligibility.NOTHING_DIRTY
         if self.cleanable_ratio > self.log.config.min_cleanable_dirty_ratio:
@@ -170,7 +170,7 @@ class LogToClean:
 
 
 def max_compaction_delay(log: PartitionLog, first_dirty_offset: int, now_ms: int) -> int:
-    """Return how long a record has been dirty beyond `max.compaction.lag.ms`; 0 is not too long."""
+    """Return for how long a record is dirty beyond `max.compaction.lag.ms`; 0 if none is."""
     earliest = min(
         (
             timestamp
@@ -190,7 +190,7 @@ def log_to_clean(
     *,
     compaction_delay_ms: int = 0,
 ) -> LogToClean:
-    """Move the uncleanable offset down to the base of its segment."""
+    """Return the range to clean, which ends at the base of the uncleanable offset's segment."""
     non_active = log.segments.non_active_log_segments_from(uncleanable_offset)
     first_uncleanable = (non_active[0] if non_active else log.active_segment).base_offset
     dirty = log.segments.values(min(first_dirty_offset, first_uncleanable), first_uncleanable)
@@ -205,7 +205,7 @@ def log_to_clean(
 
 
 def select(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> LogToClean:
-    """Return what Kafka's cleaner makes of a log each time it looks for work."""
+    """Look at a log as Kafka's cleaner does each time it looks for work."""
     offsets = cleanable_offsets(log, last_clean_offset, now_ms)
     return log_to_clean(
         log,
@@ -216,7 +216,7 @@ def select(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Log
 
 
 def filthiest(logs: Iterable[LogToClean]) -> LogToClean | None:
-    """Return the log to clean next: a forced one does not come before a dirtier one."""
+    """Return the log to clean next: the dirtiest, even if another one is overdue."""
     eligible = [each for each in logs if each.is_eligible]
     return max(eligible, key=lambda each: each.cleanable_ratio, default=None)
 
@@ -226,16 +226,16 @@ def filthiest(logs: Iterable[LogToClean]) -> LogToClean | None:
 
 class Due(NamedTuple):
     at_ms: int | None
-    """None if time by itself does not bring it about."""
+    """None if it does not become due without new records."""
     reason: str
 
 
 def next_cleaning(log: PartitionLog, last_clean_offset: int | None, now_ms: int) -> Due:
-    """Return when a broker would clean a log if nothing more were written, and why then or never.
+    """Return when a broker would clean a log if nothing more is written, and why then or never.
 
-    Time changes only two things: segments get older than `min.compaction.lag.ms`, so that more
-    may be cleaned, and dirty records get older than `max.compaction.lag.ms`. Nothing becomes less
-    dirty. So there is a first moment, and it is one of few.
+    Time changes only two things: segments become older than `min.compaction.lag.ms`, so that more
+    may be cleaned, and dirty records become older than `max.compaction.lag.ms`. Nothing becomes
+    less dirty. So a binary search over a few moments finds the first one.
     """
     moments = _moments(log, last_clean_offset, now_ms)
     at = bisect_left(

@@ -1,14 +1,14 @@
-"""A log in, a smaller log out: one round of Kafka's cleaner.
+"""One round of Kafka's cleaner: a log in, a smaller log out.
 
-    1  read the dirty segments: the latest offset of every key, as far as the map has room
-    2  group all segments up to there
+    1  read the dirty segments: the latest offset of every key, until the map is full (map_builder)
+    2  group all segments up to there (grouping)
     3  write each group into one `.cleaned` segment, then swap it in
 
     cleaner = Cleaner(log.config, clock)
     next_dirty_offset, stats = cleaner.clean(log, first_dirty_offset)
 
-On OverlayFiles that is a dry run. The caller moves the high watermark before (cleanable.py), and
-writes what is returned into `cleaner-offset-checkpoint`.
+On OverlayFiles this is a dry run. The caller sets the high watermark before (cleanable.py), and
+writes the returned offset into `cleaner-offset-checkpoint`.
 
 Mirrors org.apache.kafka.storage.internals.log.Cleaner (4.3.1).
 """
@@ -16,24 +16,21 @@ Mirrors org.apache.kafka.storage.internals.log.Cleaner (4.3.1).
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from kafka_format.batch import RecordBatch
 from kafka_format.columnar.compilation import can_compile
-from kafka_log.appends.broken_streams import iter_until_damage
 from kafka_log.cleaner.cleanable import cleanable_offsets, log_to_clean
 from kafka_log.cleaner.columns.key_table import KeyTable
 from kafka_log.cleaner.columns.lanes import Lanes, Steps
-from kafka_log.cleaner.columns.map_columns import map_piece
-from kafka_log.cleaner.columns.read_buffer import BlockReader, ReadBuffer
 from kafka_log.cleaner.decision import RecordFilter, last_records_of_active_producers
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.grouping import group_segments_by_size
+from kafka_log.cleaner.map_builder import MapBuilder
 from kafka_log.cleaner.offset_map import Keys, OffsetMap
 from kafka_log.cleaner.rewrite import filter_to
+from kafka_log.cleaner.segment_reader import SegmentReader
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -50,15 +47,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    import numpy.typing as npt
-
-    from kafka_format.log_file import AnyBatch
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.columns.block_writer import FilteredBlock
-    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.columns.blocks import Block
     from kafka_log.cleaner.columns.lanes import Lane
-    from kafka_log.cleaner.columns.read_buffer import Chunk
     from kafka_log.cleaner.decision import BlockDecisions, LastRecord
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.witness import Witness
@@ -67,8 +60,6 @@ if TYPE_CHECKING:
     from kafka_log.disk.files import Files
     from kafka_log.log.unified_log import PartitionLog
     from kafka_log.segment.file_records import FileRecords
-
-    Int64s = npt.NDArray[np.int64]
 
 
 class RoundResult(NamedTuple):
@@ -79,7 +70,7 @@ class RoundResult(NamedTuple):
 
 
 class RoundCleaner(Protocol):
-    """What has rounds done: a Cleaner, or a ParallelCleaner."""
+    """Cleans a log, one round at a time: a Cleaner, or a ParallelCleaner."""
 
     def do_clean(self, cleanable: LogToClean) -> RoundResult: ...
 
@@ -87,7 +78,7 @@ class RoundCleaner(Protocol):
 
 
 class CleanableSegment(Protocol):
-    """What a round needs of a segment that it rewrites."""
+    """A segment as a round needs it, to rewrite it."""
 
     @property
     def base_offset(self) -> int: ...
@@ -105,7 +96,7 @@ class CleanableSegment(Protocol):
 
 
 class CleanableLog(Protocol):
-    """What the rewriting of groups needs of a log."""
+    """A log as the rewriting of groups needs it."""
 
     @property
     def files(self) -> Files:
@@ -124,14 +115,14 @@ class CleanableLog(Protocol):
 
 
 class Round(NamedTuple):
-    """What all groups of a round share; a task that rewrites one group gets what came before."""
+    """What the groups of a round share. A task that rewrites one group gets the state before it."""
 
     log: CleanableLog
     current_time: int
     end_offset: int
     """The first uncleanable offset."""
     legacy_delete_horizon_ms: int
-    """Tombstones of magic 0 and 1 go in segments that were last modified then, or before."""
+    """Tombstones of magic 0 and 1 are removed from segments last modified then, or before."""
     transactions: CleanedTransactionMetadata
     stats: CleanerStats
     latest: OffsetMap | LatestOffsets
@@ -152,9 +143,9 @@ class Cleaner:
     ) -> None:
         """`config` is the topic's, `settings` are the broker's.
 
-        `clock` says what time it is in the log, `stats_clock` how long a round takes. `witness`
-        sees what is decided; for one that needs the order of the log, one core works. `check_done`
-        is called before each segment and each block: what it raises ends the round.
+        `clock` is the time of the log, `stats_clock` measures rounds. `witness` sees each decision;
+        if it needs the order of the log, only one core works. `check_done` is called before each
+        segment and each block: what it raises ends the round.
         """
         self.config = config
         self.settings = settings
@@ -162,11 +153,10 @@ class Cleaner:
         self.stats_clock = stats_clock
         self.offset_map = new_offset_map(settings)
         self._witness = witness
-        self._check_done = check_done
-        self._buffer = ReadBuffer(settings.read_buffer_size, settings.message_max_bytes)
         is_ordered = witness is not None and witness.is_ordered
         cores = 1 if is_ordered else settings.cores
         self._lanes = Lanes(cores, witness, block_bytes=settings.block_bytes)
+        self._reader = SegmentReader(config, settings, check_done)
 
     def clean(
         self,
@@ -175,9 +165,9 @@ class Cleaner:
         *,
         uncleanable_offset: int | None = None,
     ) -> RoundResult:
-        """One round from a checkpoint on, however clean the log is.
+        """Do one round from a checkpoint on, however clean the log is.
 
-        `uncleanable_offset` if it is not to be what Kafka's rules say.
+        `uncleanable_offset` replaces the one that Kafka's rules give.
         """
         return self.do_clean(
             cleanable_from(log, first_dirty_offset, self.clock(), uncleanable_offset)
@@ -185,10 +175,9 @@ class Cleaner:
 
     @contextmanager
     def released(self) -> Iterator[Self]:
-        """Release its memory after the last round: it may be hundreds of megabytes.
+        """Release the memory after the last round: it may be hundreds of megabytes.
 
-        A witness that knows its cleaner is known by it too, and such a pair stays for as long as
-        Python does not look for pairs.
+        A witness and its cleaner may refer to each other, and Python frees such a cycle late.
         """
         try:
             yield self
@@ -202,7 +191,7 @@ class Cleaner:
         horizon = legacy_delete_horizon_ms(log, first_dirty, self.config.delete_retention_ms)
         stats = CleanerStats(start_time=self.stats_clock())
         upper_bound = cleanable.first_uncleanable_offset
-        self.build_offset_map(log, first_dirty, upper_bound, stats)
+        MapBuilder(self.offset_map, self._reader, self._lanes, stats).build(cleanable)
         end_offset = self.offset_map.latest_offset + 1
         stats.map_complete_time = self.stats_clock()
         transactions = CleanedTransactionMetadata()
@@ -224,180 +213,10 @@ class Cleaner:
         stats.end_time = self.stats_clock()
         return RoundResult(end_offset, stats)
 
-    # ------------------------------------------------------------------------- the offset map
-
-    def build_offset_map(
-        self, log: PartitionLog, start: int, end: int, stats: CleanerStats
-    ) -> None:
-        """Of the segments that hold the offsets [start, end), until the map is full."""
-        self.offset_map.clear()
-        dirty = log.segments.values(start, end)
-        ends = [*(segment.base_offset for segment in dirty[1:]), end]
-        transactions = CleanedTransactionMetadata()
-        transactions.add_aborted_transactions(log.collect_aborted_transactions(start, end))
-        for segment, next_start in zip(dirty, ends, strict=False):
-            self._check_done()
-            if self._map_segment(segment, start, transactions, stats):
-                return
-            # Offsets may have a gap up to the next segment.
-            self.offset_map.latest_offset = next_start - 1
-
-    def _map_segment(
-        self,
-        segment: LogSegment,
-        start: int,
-        transactions: CleanedTransactionMetadata,
-        stats: CleanerStats,
-    ) -> bool:
-        """Whether the map was full before the segment was read to its end."""
-        position = segment.offset_index.lookup(start).position
-        if isinstance(self.offset_map, KeyTable):
-            is_full = self._map_blocks(
-                self.offset_map, segment, position, start, transactions, stats
-            )
-        else:
-            is_full = self._map_chunks(segment, position, start, transactions, stats)
-        if not is_full:
-            self._buffer.restore()
-        return is_full
-
-    def _map_chunks(
-        self,
-        segment: LogSegment,
-        position: int,
-        start: int,
-        transactions: CleanedTransactionMetadata,
-        stats: CleanerStats,
-    ) -> bool:
-        """Record by record."""
-        while position < segment.size:
-            self._check_done()
-            chunk = self._read(segment, position)
-            if self._map_batches(chunk.batches, start, transactions, stats) < len(chunk.batches):
-                return True
-            position += chunk.size_in_bytes
-            stats.map_bytes_read += chunk.size_in_bytes
-        return False
-
-    def _map_blocks(
-        self,
-        table: KeyTable,
-        segment: LogSegment,
-        position: int,
-        start: int,
-        transactions: CleanedTransactionMetadata,
-        stats: CleanerStats,
-    ) -> bool:
-        """By columns, many chunks at once."""
-        blocks = self._blocks(segment, position)
-        is_full = False
-
-        def hash_keys(lane: Lane, block: Block) -> tuple[Block, list[tuple[Piece, Int64s]]]:
-            pieces = []
-            for piece in block.pieces(lane.scan):
-                hashes = table.hash(piece)
-                is_all = len(piece) == len(block.batches)  # else the next is put in its place
-                pieces.append((piece if is_all else piece.detached(), hashes))
-            return block, pieces
-
-        def put_keys(hashed: tuple[Block, list[tuple[Piece, Int64s]]]) -> bool:
-            nonlocal is_full
-            block, pieces = hashed
-            full_at = self._map_pieces(table, pieces, start, transactions, stats)
-            is_full = full_at < len(block.batches)
-            end = block.chunk_start(full_at) if is_full else block.end_of(full_at)
-            stats.map_bytes_read += end - block.base
-            return not is_full
-
-        steps = Steps(
-            fetch=lambda lane, number: blocks.fetch(lane.buffer, number),
-            draw=partial(self._draw, blocks),
-            work=hash_keys,
-            finish=put_keys,
-        )
-        self._lanes.run(steps, segment.size - position)
-        return is_full
-
-    def _map_pieces(
-        self,
-        table: KeyTable,
-        pieces: list[tuple[Piece, Int64s]],
-        start: int,
-        transactions: CleanedTransactionMetadata,
-        stats: CleanerStats,
-    ) -> int:
-        """How many batches were mapped before it was full."""
-        mapped = 0
-        for piece, hashes in pieces:
-            if piece.records.damage:
-                count = self._map_batches(piece.batches, start, transactions, stats)
-            else:
-                count = map_piece(table, piece, hashes, start, transactions, stats)
-            mapped += count
-            if count < len(piece):
-                break
-        return mapped
-
-    def _map_batches(
-        self,
-        batches: list[AnyBatch],
-        start: int,
-        transactions: CleanedTransactionMetadata,
-        stats: CleanerStats,
-    ) -> int:
-        """As map_piece."""
-        for i, batch in enumerate(batches):
-            if self._map_batch(batch, start, transactions, stats):
-                return i
-            if batch.header.last_offset >= start:
-                self.offset_map.latest_offset = batch.header.last_offset
-        return len(batches)
-
-    def _blocks(self, segment: CleanableSegment, position: int) -> BlockReader:
-        return BlockReader(
-            segment.log, position, self._buffer, max_message_bytes=self.config.max_message_bytes
-        )
-
-    def _draw(self, blocks: BlockReader, lane: Lane, number: int) -> Block | None:
-        if blocks.are_over:
-            return None
-        self._check_done()
-        return blocks.read(lane.buffer, number)
-
-    def _read(self, segment: CleanableSegment, position: int) -> Chunk:
-        return self._buffer.read(
-            segment.log, position, max_message_bytes=self.config.max_message_bytes
-        )
-
-    def _map_batch(
-        self,
-        batch: AnyBatch,
-        start: int,
-        transactions: CleanedTransactionMetadata,
-        stats: CleanerStats,
-    ) -> bool:
-        if isinstance(batch, RecordBatch) and batch.header.is_control:
-            transactions.on_control_batch_read(batch)
-            stats.map_messages_read += 1
-            return False
-        if transactions.on_batch_read(batch) and isinstance(batch, RecordBatch):
-            stats.map_messages_read += batch.header.record_count
-            return False
-        offset_map = self.offset_map
-        # The map may be full before damage is reached, and then it stays unseen.
-        records = iter_until_damage(batch) if isinstance(batch, RecordBatch) else batch.records()
-        for record in records:
-            if record.key is not None and record.offset >= start:
-                if offset_map.is_full:  # even if the key is in it already
-                    return True
-                offset_map.put(record.key, record.offset)
-            stats.map_messages_read += 1
-        return False
-
     # ---------------------------------------------------------------------------- the segments
 
     def clean_group(self, this_round: Round, segments: Sequence[CleanableSegment]) -> LogSegment:
-        """Write a group into one `.cleaned` segment, open, which is to take its place (swap_in)."""
+        """Write a group into one `.cleaned` segment, which stays open for `swap_in`."""
         log, transactions = this_round.log, this_round.transactions
         base_offset = segments[0].base_offset
         cleaned = create_new_cleaned_segment(log.files, base_offset, self.config, self.clock)
@@ -418,7 +237,7 @@ class Cleaner:
             cleaned.delete_if_exists()
             raise
         except BaseException:
-            cleaned.close_handlers()  # its files stay, as Kafka's do, until the next round or load
+            cleaned.close_handlers()  # its files stay until the next round or load, as Kafka's do
             raise
         return cleaned
 
@@ -446,7 +265,7 @@ class Cleaner:
         except SegmentOffsetOverflowError as error:
             this_round.log.split(segment)
             raise LogCleaningAbortedError(f"{error}: it was split") from error
-        self._buffer.restore()
+        self._reader.restore()
 
     def _filter_chunks(
         self,
@@ -455,18 +274,17 @@ class Cleaner:
         cleaned: LogSegment,
         record_filter: RecordFilter,
     ) -> None:
-        """Record by record."""
+        """Filter a segment record by record."""
         stats, position = this_round.stats, 0
         while position < segment.size:
-            self._check_done()
-            chunk = self._read(segment, position)
+            chunk = self._reader.read_chunk(segment, position)
             if self.settings.verifies:
                 for batch in chunk.batches:
                     batch.ensure_valid()
             result = filter_to(
                 chunk.batches,
                 record_filter,
-                capacity=self._buffer.capacity,
+                capacity=self._reader.capacity,
                 witness=self._witness,
             )
             position += result.bytes_read
@@ -485,14 +303,14 @@ class Cleaner:
         record_filter: RecordFilter,
         latest: LatestOffsets,
     ) -> None:
-        """By columns, many chunks at once."""
-        blocks = self._blocks(segment, 0)
+        """Filter a segment by columns, many chunks at once."""
+        blocks = self._reader.blocks(segment, 0)
 
         def decide(lane: Lane, number: int) -> tuple[Block, BlockDecisions, int] | None:
-            block = self._draw(blocks, lane, number)
+            block = self._reader.read_block(blocks, lane, number)
             if block is None:
                 return None
-            return block, record_filter.decide_block(block), self._buffer.capacity
+            return block, record_filter.decide_block(block), self._reader.capacity
 
         def write(lane: Lane, task: tuple[Block, BlockDecisions, int]) -> FilteredBlock:
             block, decisions, capacity = task
@@ -524,7 +342,7 @@ class Cleaner:
 
 
 class _PartitionLog:
-    """A partition's own log as a CleanableLog."""
+    """The log of a partition as a CleanableLog."""
 
     def __init__(self, log: PartitionLog, config: LogConfig, clock: Clock) -> None:
         self.files = log.files
@@ -540,7 +358,7 @@ class _PartitionLog:
 
     def split(self, segment: CleanableSegment) -> None:
         log, config = self._log, self._config
-        assert isinstance(segment, LogSegment)  # a partition's log has no others
+        assert isinstance(segment, LogSegment)  # the log of a partition has no others
         result = split_overflowed_segment(
             log.files, segment, log.segments, config, self._clock, log.scheduler
         )
@@ -569,13 +387,13 @@ def cleanable_from(
 def legacy_delete_horizon_ms(
     log: PartitionLog, first_dirty_offset: int, delete_retention_ms: int
 ) -> int:
-    """Return until when a segment was last modified whose tombstones of magic 0 and 1 go."""
+    """Return the latest modification time of a segment that loses tombstones of magic 0 and 1."""
     clean = log.segments.values(0, first_dirty_offset)
     return clean[-1].last_modified - delete_retention_ms if clean else 0
 
 
 def new_offset_map(settings: CleanerSettings) -> OffsetMap | KeyTable:
-    """Return a map over columns where kernels can be had and keys are hashed."""
+    """Return a map over columns if kernels can be compiled and keys are hashed."""
     memory, load_factor, secret = settings.map_memory, settings.load_factor, settings.secret
     columnar = can_compile() if settings.columnar is None else settings.columnar
     if settings.keys is Keys.HASHED and columnar:
@@ -584,7 +402,7 @@ def new_offset_map(settings: CleanerSettings) -> OffsetMap | KeyTable:
 
 
 def append_filtered(cleaned: LogSegment, filtered: FilteredBlock) -> None:
-    """All chunks at once, where nothing is refused; else one by one, to the one that is."""
+    """Append all chunks at once; if one is refused, append one by one up to it."""
     aborted, start = filtered.aborted, 0
     before = cleaned.size
     largest = filtered.chunks[1, np.diff(filtered.chunks[0], prepend=0) > 0]
@@ -599,15 +417,15 @@ def append_filtered(cleaned: LogSegment, filtered: FilteredBlock) -> None:
         if not is_done:
             cleaned.append(offset, filtered.data[start:end])
         start = end
-    for _, transaction in aborted:  # of a chunk that was not read to its end
+    for _, transaction in aborted:  # those of a chunk that was not read to its end
         cleaned.transaction_index.append(transaction)
     cleaned.log.start_flush(before)  # while the next block is worked on
 
 
 def swap_in(log: PartitionLog, cleaned: LogSegment, segments: list[LogSegment]) -> None:
-    """A cleaned segment takes the place of its group, through `.swap` and `.deleted`."""
+    """Replace a group by its cleaned segment, through `.swap` and `.deleted`."""
     try:
         log.replace_segments([cleaned], segments)
     except BaseException:
-        cleaned.close_handlers()  # what is left is repaired by the next load
+        cleaned.close_handlers()  # the next load repairs what is left
         raise

@@ -1,16 +1,16 @@
-"""One partition's log, cleaned as a broker's cleaner thread does: whether, from where, how often.
+"""Cleans the log of one partition as a broker's cleaner thread does.
 
-    1  first dirty offset: the checkpoint's; one outside of the log begins at the log start again
+    1  first dirty offset: that of the checkpoint; if it is outside the log, the log start
     2  due? dirtier than min.cleanable.dirty.ratio, or dirty for longer than max.compaction.lag.ms
-    3  a round of the cleaner, or several (passes.py): a full map leaves something for the next one
+    3  one round of the cleaner, or several (passes.py): a full map leaves the rest to the next one
     4  retention, after each: below the log start, and with `compact,delete` by size and time
-    5  what belongs into cleaner-offset-checkpoint
+    5  the new offset for cleaner-offset-checkpoint
 
-    compaction = compact_log(log, checkpoint, CleanerSettings(), clock)
+    compaction = compact_log(log, checkpoint, partial(new_cleaner, CleanerSettings()), clock)
     compaction.rounds, compaction.checkpoint
 
 `CleanerThread` is the loop over rounds; `compact_log` counts what they do, explain/ explains it.
-The high watermark is the caller's, and so are all files beside the partition.
+The caller sets the high watermark, and writes all files outside the partition.
 
 Mirrors LogCleaner.CleanerThread.cleanFilthiestLog, for a broker that has only this log.
 """
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
 import numpy as np
@@ -31,7 +30,7 @@ from kafka_format.legacy import decode_legacy_batch
 from kafka_log.cleaner.cleanable import Eligibility, cleanable_offsets, select
 from kafka_log.cleaner.cleaner import Cleaner
 from kafka_log.cleaner.errors import LogCleaningAbortedError
-from kafka_log.cleaner.passes import Passes
+from kafka_log.cleaner.passes import Passes, Schedule
 from kafka_log.cleaner.witness import Removals
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.cleaner import RoundCleaner, RoundResult
-    from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.cleaner.stats import CleanerStats, Removed
     from kafka_log.cleaner.witness import Witness
@@ -52,21 +50,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What the cleaner thinks of a log before a round: the range, how dirty, and what is due."""
+    """A log before a round: the range to clean, how dirty it is, and whether it is due."""
 
     first_dirty_offset: int
     first_uncleanable_offset: int
     held_by: str
-    """What keeps the cleaner from the offsets after that."""
+    """What blocks the offsets from there on."""
     clean_bytes: int
     cleanable_bytes: int
     cleanable_ratio: float | None
     """None for a log without bytes."""
     is_due: bool
     reason: str
-    """Why a broker would clean it now, or would not."""
+    """Why a broker would clean it now, or not."""
     compaction_delay_ms: int
-    """How long ago max.compaction.lag.ms was over for what is dirty; 0 if it is not."""
+    """For how long the oldest dirty record exceeds max.compaction.lag.ms; 0 if it does not."""
     checkpoint_was_invalid: bool
 
 
@@ -80,7 +78,7 @@ class Deletion:
     records: int | None
     """None if they cannot be counted."""
     cleaned_bytes: int
-    """The part of it that the round has just cleaned."""
+    """Those of segments that the round has just cleaned."""
     cleaned_records: int | None
 
 
@@ -91,17 +89,17 @@ class RoundReport:
     stats: CleanerStats
     removed: Removed
     deletions: list[Deletion] = field(default_factory=list)
-    """By retention, after it."""
+    """By retention, after the round."""
 
     @property
     def is_map_full(self) -> bool:
-        """Whether it ended before all that may be cleaned was."""
+        """Whether it ended before the end of the cleanable part."""
         return self.next_dirty_offset < self.outlook.first_uncleanable_offset
 
 
 @dataclass(slots=True, kw_only=True)
 class Compaction:
-    """What became of a log."""
+    """The result of cleaning a log."""
 
     outlook: Outlook
     """Before the first round."""
@@ -111,9 +109,9 @@ class Compaction:
     deletions: list[Deletion] = field(default_factory=list)
     """By retention, after all rounds."""
     split_segments: int = 0
-    """Rounds that were given up because a segment had to be split first."""
+    """Rounds that were abandoned because a segment had to be split first."""
     is_settled: bool | None = None
-    """Whether the last round left every file as it was; None if passes did not go by that."""
+    """Whether the last round left every file as it was; None if that was not asked for."""
 
     @property
     def deleted_segments(self) -> int:
@@ -130,9 +128,9 @@ class Compaction:
 
 
 class CleanerThread:
-    """The turns of a cleaner thread on one log: whether there is one, from where, and its round.
+    """The turns of a cleaner thread on one log.
 
-    Iterate over `turns`; what is done between two of them (retention, say) is the caller's.
+    Iterate over `turns`; between two of them the caller may do other work, such as retention.
     """
 
     def __init__(
@@ -141,18 +139,15 @@ class CleanerThread:
         cleaner: RoundCleaner,
         passes: Passes,
         clock: Clock,
-        *,
-        only_when_due: bool,
     ) -> None:
         self.checkpoint = passes.checkpoint
         """For cleaner-offset-checkpoint; None if there is none and nothing was cleaned."""
         self.cleanable: LogToClean | None = None
-        """The log as it was looked at last."""
+        """The log as it was before the last turn."""
         self._log = log
         self._cleaner = cleaner
         self._passes = passes
         self._clock = clock
-        self._only_when_due = only_when_due
 
     def turns(self) -> Iterator[Turn]:
         """Clean while rounds are asked for and anything is dirty."""
@@ -162,13 +157,13 @@ class CleanerThread:
             offsets = cleanable_offsets(log, passes.start, self._clock())
             if offsets.force_update_checkpoint:
                 passes.start = offsets.first_dirty_offset
-                if not (has_cleaned and passes.is_repeated):  # by then it is another one's
+                if not (has_cleaned and passes.is_repeated):  # else a round has set it
                     self.checkpoint = passes.start  # even if nothing follows
             if passes.is_over:
-                return  # before the log is looked at: a dry run does not keep what a round wrote
+                return  # before the log is read again: a dry run does not keep what a round wrote
             self.cleanable = select(log, passes.start, self._clock())
             if not self.cleanable.cleanable_bytes or self.is_not_due:
-                passes.rest()
+                passes.finish()
                 return
             before = outlook(log, passes.start, self._clock())
             try:
@@ -183,9 +178,9 @@ class CleanerThread:
 
     @property
     def is_not_due(self) -> bool:
-        """Whether the log is left alone because a broker would not clean it yet."""
+        """Whether the log is skipped because a broker would not clean it yet."""
         cleanable = self.cleanable
-        return self._only_when_due and cleanable is not None and not cleanable.is_eligible
+        return self._passes.only_when_due and cleanable is not None and not cleanable.is_eligible
 
 
 class Turn(NamedTuple):
@@ -194,46 +189,40 @@ class Turn(NamedTuple):
     outlook: Outlook
     """Before the round."""
     cleaned: RoundResult | None
-    """None if the round was given up because a segment had to be split first."""
+    """None if the round was abandoned because a segment had to be split first."""
     problem: LogCleaningAbortedError | None = None
 
     def result(self) -> RoundResult:
-        """Return what the round did. Raises LogCleaningAbortedError if it was given up."""
+        """Return what the round did. Raises LogCleaningAbortedError if it was abandoned."""
         if self.cleaned is None:
-            raise self.problem or LogCleaningAbortedError("the round was given up")
+            raise self.problem or LogCleaningAbortedError("the round was abandoned")
         return self.cleaned
 
 
-def compact_log(  # many parameters: how a broker, a user and a dry run differ
+def compact_log(
     log: PartitionLog,
     checkpoint: int | None,
-    settings: CleanerSettings,
+    make_cleaner: CleanerFactory,
     clock: Clock,
+    schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
     *,
-    first_dirty_offset: int | None = None,
-    passes: PassCount = 1,
-    only_when_due: bool = False,
-    witness: Witness | None = None,
     after_round: Callable[[], object] | None = None,
-    make_cleaner: CleanerFactory | None = None,
     counts_deleted: bool = True,
 ) -> Compaction:
-    """Clean a log by as many rounds as asked for, while anything is dirty; retention after each.
+    """Clean a log by the rounds of the schedule while anything is dirty; retention after each.
 
-    `first_dirty_offset` stands in for the checkpoint, before each of them. Records that retention
-    deletes are counted if `counts_deleted`; files that keep nothing of a round have none to count.
-    Raises LogError or FormatError where Kafka would mark the partition as uncleanable; rounds
-    before that one were done.
+    Records that retention deletes are counted if `counts_deleted`; files that keep nothing of a
+    round have none to count. Raises LogError or FormatError where Kafka would mark the partition as
+    uncleanable; rounds before that one were done.
     """
-    removals = Removals(witness)
-    passes_left = Passes(passes, log.files, checkpoint, first_dirty_offset)
-    compaction = Compaction(outlook=outlook(log, passes_left.start, clock()))
-    make = make_cleaner or partial(new_cleaner, settings)
-    with make(log.config, clock, removals).released() as cleaner:
-        thread = CleanerThread(log, cleaner, passes_left, clock, only_when_due=only_when_due)
+    removals = Removals()
+    passes = Passes(schedule, log.files, checkpoint)
+    compaction = Compaction(outlook=outlook(log, passes.start, clock()))
+    with make_cleaner(log.config, clock, removals).released() as cleaner:
+        thread = CleanerThread(log, cleaner, passes, clock)
         for turn in thread.turns():
             cleaned = turn.cleaned
-            removed = removals.take()  # of a round that was given up it does not count
+            removed = removals.take()  # what an abandoned round removed does not count
             if cleaned is None:
                 compaction.split_segments += 1
             else:
@@ -253,7 +242,7 @@ def compact_log(  # many parameters: how a broker, a user and a dry run differ
             if after_round is not None:
                 after_round()
     compaction.checkpoint = thread.checkpoint
-    compaction.is_settled = passes_left.is_settled
+    compaction.is_settled = passes.is_settled
     if not compaction.rounds:  # a cleaner thread that finds nothing to clean still deletes
         compaction.deletions += _delete_old_segments(log, 0, counts=counts_deleted)
     return compaction

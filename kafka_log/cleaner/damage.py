@@ -1,13 +1,13 @@
-"""Damaged batches where a cleaner would read, found before it does, and left out where asked for.
+"""Finds damaged batches before a cleaner reads them, and leaves them out on request.
 
-Kafka's cleaner does not look at checksums. Damage that does not decode stops it, and the partition
-is uncleanable from then on; damage that does decode goes on into the cleaned segment, under a new
-checksum that is right. So checksums are looked at here, of all that will be read.
+Kafka's cleaner does not check checksums. Damage that does not decode stops it, and the partition is
+uncleanable from then on; damage that does decode is copied into the cleaned segment, under a new,
+correct checksum. So everything that will be read is checked here.
 
     find_damage(log, end)       the first damaged batch of the segments below an offset, as an error
     leave_out_damage(files)     every live .log of a directory without its damaged batches
 
-Offsets are those of the batches around: a damaged header's own word counts for nothing.
+Offsets come from the sound batches around damage: a damaged header is not trusted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_log.names import FileKind, FileState, live_base_offsets, segment_file
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.disk.files import File, Files
     from kafka_log.log.unified_log import PartitionLog
     from kafka_log.segment.log_segment import LogSegment
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _CHUNK = 4 * 1024 * 1024
 
 
-class Damage(NamedTuple):
-    """Bytes of a `.log` that are no sound batch."""
+class DamagedRange(NamedTuple):
+    """Bytes of a `.log` that are not a sound batch."""
 
     rule: str
     """The id of a finding (docs/findings)."""
@@ -48,17 +48,17 @@ class Damage(NamedTuple):
     position: int
     size: int
     first_offset: int
-    """The first that may be missing."""
+    """The first offset that may be missing."""
     next_offset: int | None
-    """Of the sound batch behind, if that is what follows."""
+    """That of the sound batch that follows, if one does."""
     is_tail: bool = False
-    """A write that was torn, or zeros, with nothing behind."""
+    """Whether it is a torn write or zeros at the end of the file."""
 
 
 def find_damage(
     log: PartitionLog, end: int, *, is_deep: bool = False, cores: int = 1
 ) -> FormatError | None:
-    """The first of the segments that begin below `end`; a deep look decodes every record."""
+    """Return the first damage in segments that begin below `end`; `is_deep` decodes records."""
     segments = log.segments.values(0, end) if end > 0 else []
     look = partial(_first_damage, is_deep=is_deep)
     if cores == 1 or len(segments) == 1:
@@ -75,18 +75,18 @@ def _first_damage(segment: LogSegment, *, is_deep: bool) -> FormatError | None:
     where = segment.log.path, segment.size, segment.base_offset
     for damage in _iter_damage(reader, *where, is_deep=is_deep):
         error = damage.error
-        if isinstance(error, CrcMismatchError):  # of the batch, not of a field in it
+        if isinstance(error, CrcMismatchError):  # where the batch begins, not its field
             here = Location(segment.log.path, damage.position)
             return CrcMismatchError(here, error.found, error.expected)
         return error
     return None
 
 
-def leave_out_damage(files: Files, *, keeps_tail: bool = True) -> Iterator[Damage]:
-    """Write each log that has damage anew, without it; its indexes go, for a load to rebuild.
+def leave_out_damage(files: Files, *, keeps_tail: bool = True) -> Iterator[DamagedRange]:
+    """Rewrite each damaged log without the damage; delete its indexes, which a load rebuilds.
 
-    `keeps_tail`: what is torn or zero at the end of the last segment stays, for a load that knows
-    what to do about that, as one after an unclean stop does.
+    With `keeps_tail` a torn or zeroed end of the last segment stays: a load after an unclean stop
+    cuts it off.
     """
     bases = live_base_offsets(files.names())
     for base in bases:
@@ -103,7 +103,7 @@ def leave_out_damage(files: Files, *, keeps_tail: bool = True) -> Iterator[Damag
             yield from found
 
 
-def _without(files: Files, base_offset: int, damages: list[Damage]) -> None:
+def _without(files: Files, base_offset: int, damages: list[DamagedRange]) -> None:
     name = str(segment_file_name(base_offset, FileKind.LOG))
     new = str(segment_file_name(base_offset, FileKind.LOG, FileState.SWAP))
     files.delete_if_exists(new)
@@ -138,8 +138,8 @@ class _Offsets:
         self.pending: tuple[str, FormatError, int] | None = None
         """Damage that has not ended yet: its finding, its error, where it begins."""
 
-    def sound(self, position: int, base_offset: int, last_offset: int) -> Damage | None:
-        """A good batch; what lay before it, if that was damaged."""
+    def sound(self, position: int, base_offset: int, last_offset: int) -> DamagedRange | None:
+        """Note a sound batch; return the damage before it, if there is any."""
         ended = self.ended(position, base_offset)
         self.next_offset = last_offset + 1
         return ended
@@ -148,17 +148,17 @@ class _Offsets:
         if self.pending is None:
             self.pending = rule, error, position
 
-    def ended(self, position: int, next_offset: int | None) -> Damage | None:
+    def ended(self, position: int, next_offset: int | None) -> DamagedRange | None:
         if self.pending is None:
             return None
         rule, error, start = self.pending
         self.pending = None
-        return Damage(rule, error, start, position - start, self.next_offset, next_offset)
+        return DamagedRange(rule, error, start, position - start, self.next_offset, next_offset)
 
 
 def _iter_damage(
     reader: BinaryIO, path: str, size: int, base_offset: int, *, is_deep: bool
-) -> Iterator[Damage]:
+) -> Iterator[DamagedRange]:
     offsets = _Offsets(base_offset)
     search = BatchSearch(reader, 0, size, base_offset=base_offset)
 
@@ -175,7 +175,7 @@ def _iter_damage(
             offsets.damaged(NOT_A_BATCH, part.error, part.position)
         elif isinstance(part, BatchColumns):
             yield from _of_batches(offsets, part, _wrong_checksums(part))
-        elif not part.is_continuation:  # else the same batch again
+        elif not part.is_continuation:  # else it is the same batch again
             damage = {each.batch: each.error for each in part.damage}
             yield from _of_batches(offsets, part.batches, damage)
     if (last := offsets.ended(size, None)) is not None:
@@ -195,7 +195,7 @@ def _wrong_checksums(batches: BatchColumns) -> dict[int, FormatError]:
 
 def _of_batches(
     offsets: _Offsets, batches: BatchColumns, damage: Mapping[int, FormatError]
-) -> Iterator[Damage]:
+) -> Iterator[DamagedRange]:
     if not damage and offsets.pending is None:
         if len(batches):
             offsets.next_offset = int(batches.last_offset[-1]) + 1
@@ -206,7 +206,7 @@ def _of_batches(
             ended = offsets.ended(position, None)
             offsets.damaged(batch_finding_id(damage[i]), damage[i], position)
         else:
-            # Of a legacy wrapper this is its last offset: the first is in its records.
+            # In a legacy wrapper this is its last offset: the first is in its records.
             first, last = int(batches.base_offset[i]), int(batches.last_offset[i])
             ended = offsets.sound(position, first, last)
         if ended is not None:

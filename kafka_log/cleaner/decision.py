@@ -1,12 +1,12 @@
-"""What becomes of a batch, and of each record in it: one reason code (reasons.py) for each.
+"""Decides on each batch, and on each record in it: one reason code (reasons.py) for each.
 
-    batch    reason          what becomes of it once no record is left: the header stays
-                             (EMPTY_BATCH_KEPT_…), it goes (EMPTY_BATCH_REMOVED), or its records
-                             are not even looked at (BATCH_DROPPED)
-             record_reason   what becomes of all its records (ABORTED, MARKER_…), or
+    batch    reason          what happens if no record is left: the header is kept
+                             (EMPTY_BATCH_KEPT_…), the batch is removed (EMPTY_BATCH_REMOVED), or
+                             its records are not even read (BATCH_DROPPED)
+             record_reason   the decision on all its records (ABORTED, MARKER_…), or
                              RECORD_BY_RECORD
-    record   it stays if it lies after what the map covers; else it needs a key, no later record of
-             that key, and a value (or a delete horizon that has not come yet)
+    record   it is kept if its offset is after the last that the map covers; else it needs a key, no
+             later record with that key, and a value (or a delete horizon in the future)
 
 Each decision is one scalar function, marked as a kernel. Rows call it as plain Python; columns
 call it in a compiled loop (`decide_rows`, `decide_batches`).
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kafka_format.record import Record
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.cleaner import Round
-    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.columns.blocks import Block, BlockPiece
     from kafka_log.cleaner.offset_map import LatestOffsets
     from kafka_log.cleaner.releases import CleanerRules
     from kafka_log.log.unified_log import PartitionLog
@@ -95,7 +95,7 @@ WITHOUT_KEY = 2
 COUNT_FIELDS = 3
 
 _NO_OFFSET = 1 - 2**63
-"""Where no batch ends."""
+"""An offset at which no batch ends."""
 _NO_DATA = -1
 _MARKERS = (ControlRecordType.COMMIT, ControlRecordType.ABORT)
 
@@ -112,7 +112,7 @@ def load() -> SimpleNamespace:
 
 
 class Limits(NamedTuple):
-    """What the decisions on one segment compare with."""
+    """The values that decisions on one segment compare with."""
 
     map_end_offset: int
     """The last offset that the offset map covers."""
@@ -120,7 +120,7 @@ class Limits(NamedTuple):
     legacy_tombstone_reason: int
     """For a tombstone of magic 0 or 1, which has no delete horizon."""
     round_end_offset: int
-    """The last batch of the round ends before it; where none is kept for that, no offset."""
+    """The last batch of the round ends before it; _NO_OFFSET if that one is not kept."""
 
 
 class ActiveProducers(NamedTuple):
@@ -128,7 +128,7 @@ class ActiveProducers(NamedTuple):
 
     producer_id: Int64s
     last_data_offset: Int64s
-    """-1 of a producer that has written only markers."""
+    """-1 for a producer that has written only markers."""
     producer_epoch: Int64s
 
 
@@ -147,7 +147,7 @@ def needs_horizon(has_horizon: bool, null_values_kept: int) -> bool:
 def tombstone_reason(
     is_legacy: bool, has_horizon: bool, horizon: int, current_time: int, legacy_reason: int
 ) -> int:
-    """Decide on the tombstones of a batch, as far as no later record has their key."""
+    """Decide on the tombstones of a batch whose keys have no later record."""
     if is_legacy:
         return legacy_reason
     if not has_horizon:
@@ -192,7 +192,7 @@ def marker_reason(can_discard: bool, has_horizon: bool, horizon: int, current_ti
 
 @kernel
 def batch_reason(is_last_of_round: bool, is_last_of_producer: bool, of_records: int) -> int:
-    """Decide what becomes of a batch once none of its records is left."""
+    """Decide what happens to a batch if none of its records is left."""
     if is_last_of_round:
         return EMPTY_BATCH_KEPT_END_OF_ROUND
     if is_last_of_producer:
@@ -220,19 +220,26 @@ def ends_producer(
 # ------------------------------------------------------------------------- loops over columns
 
 
+class PieceArrays(NamedTuple):
+    """Batches and records of a piece, as kernels take them."""
+
+    table: Int64s
+    """Fields of batch headers."""
+    longs: Int64s
+    ints: npt.NDArray[np.int32]
+    edges: Int64s
+    """The rows of batch i are those from edges[i] to edges[i + 1]."""
+
+
 @kernel
-def decide_rows(  # many parameters: kernels take arrays
-    table: Any,
-    longs: Any,
-    ints: Any,
-    edges: Any,
-    latest_of: Any,
-    record_reasons: Any,
-    limits: Any,
-    reasons: Any,
-    counts: Any,
+def decide_rows(
+    piece: Any, latest_of: Any, record_reasons: Any, limits: Any, reasons: Any, counts: Any
 ) -> None:
     """Decide on every record of a piece, into `reasons` and, per batch, `counts`."""
+    table = piece.table
+    longs = piece.longs
+    ints = piece.ints
+    edges = piece.edges
     for batch in range(edges.shape[0] - 1):
         if record_reasons[batch] != RECORD_BY_RECORD:
             for row in range(edges[batch], edges[batch + 1]):
@@ -292,16 +299,16 @@ def decide_batches(
 
 
 class BatchDecision(NamedTuple):
-    """What becomes of one batch, by codes."""
+    """The decision on one batch, by codes."""
 
     reason: int
-    """What becomes of it once no record is left."""
+    """What happens if no record is left."""
     record_reason: int
-    """What becomes of all its records, or RECORD_BY_RECORD."""
+    """The decision on all its records, or RECORD_BY_RECORD."""
 
     @property
     def is_dropped(self) -> bool:
-        """Whether its records are not even looked at."""
+        """Whether its records are not even read."""
         return self.reason == BATCH_DROPPED
 
     @property
@@ -309,9 +316,9 @@ class BatchDecision(NamedTuple):
         return self.reason < REMOVED_FROM
 
     def reason_without_records(self, records: int) -> Reason | None:
-        """Return why it stays or goes, given that none of its `records` stays.
+        """Return why it is kept or removed, given that none of its `records` is kept.
 
-        None if that is already said by the reasons of its records.
+        None if the reasons of its records already say it.
         """
         if self.is_kept_empty:
             return BY_CODE[self.reason]
@@ -322,7 +329,7 @@ class BatchDecision(NamedTuple):
 
 @dataclass(slots=True)
 class BlockDecisions:
-    """What becomes of the batches of a block, in the order of the log."""
+    """The decisions on the batches of a block, in the order of the log."""
 
     reasons: Uint8s
     """One per batch; those of special batches are not set."""
@@ -352,10 +359,10 @@ class BlockDecisions:
 
 
 class PieceDecisions(NamedTuple):
-    """What becomes of the records of a piece."""
+    """The decisions on the records of a piece."""
 
     latest_of: Int64s
-    """Per row, the latest offset of its key; -1 if none is known."""
+    """Per row: the latest offset of its key, -1 if unknown."""
     reasons: Uint8s
     """Per row; BY_ROWS where the batch is decided on by rows."""
     counts: Int64s
@@ -366,7 +373,7 @@ class PieceDecisions(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """Where an active producer is: its last data, or without any the epoch of its marker."""
+    """The last data offset of an active producer; without data, the epoch of its marker counts."""
 
     last_data_offset: int | None
     producer_epoch: int
@@ -384,7 +391,7 @@ class RecordFilter:
         retains_legacy_deletes: bool,
         rules: CleanerRules = KAFKA_4_3,
     ) -> None:
-        """`retains_legacy_deletes`: whether the segment is young enough for its tombstones."""
+        """`retains_legacy_deletes`: whether tombstones of magic 0 and 1 are kept."""
         self._latest = this_round.latest
         self.transactions = this_round.transactions
         self.rules = rules
@@ -402,7 +409,7 @@ class RecordFilter:
     # -------------------------------------------------------------------------------- batches
 
     def decide_batch(self, batch: AnyBatch) -> BatchDecision:
-        """Decide on one batch. Ask for every batch, in order: transactions are followed here."""
+        """Decide on one batch. Call it for every batch in order: it follows transactions."""
         is_control, producer_id, epoch = False, NO_PRODUCER_ID, -1
         if isinstance(batch, RecordBatch):
             header = batch.header
@@ -427,7 +434,7 @@ class RecordFilter:
         return BatchDecision(reason, of_records)
 
     def decide_block(self, block: Block) -> BlockDecisions:
-        """Decide on all batches of a block that can be reached, as `decide_batch` does."""
+        """Decide on the batches of a block up to the first error, as `decide_batch` does."""
         batches, held = block.batches, self.transactions.hold()
         reasons, record_reasons = np.zeros((2, len(batches)), np.uint8)
         decisions = BlockDecisions(reasons, record_reasons, {}, {})
@@ -451,7 +458,7 @@ class RecordFilter:
     def _decide_data_batches(
         self, batches: BatchColumns, span: slice, record_reasons: Uint8s, reasons: Uint8s
     ) -> None:
-        """Decide on batches of magic 2 that follow each other, none a control batch."""
+        """Decide on consecutive batches of magic 2, none a control batch."""
         last_offset, producer_id = batches.last_offset[span], batches.producer_id[span]
         largest = np.maximum.accumulate(last_offset)
         record_reasons[:] = RECORD_BY_RECORD
@@ -505,7 +512,7 @@ class RecordFilter:
         ]
 
     def decide_piece(
-        self, piece: Piece, decisions: BlockDecisions, latest: LatestOffsets, scratch: Scratch
+        self, piece: BlockPiece, decisions: BlockDecisions, latest: LatestOffsets, scratch: Scratch
     ) -> PieceDecisions:
         """Decide on the records of a piece, except in batches that are decided on by rows."""
         first = piece.first_batch
@@ -514,17 +521,9 @@ class RecordFilter:
         latest_of = latest.latest_of(piece)
         reasons = scratch.shaped(1, len(piece.records))[0]
         counts = np.zeros((len(piece), COUNT_FIELDS), np.int64)
-        load().decide_rows(
-            piece.records.batches.table,
-            piece.records.longs,
-            piece.records.ints,
-            piece.edges,
-            latest_of,
-            record_reasons,
-            self.limits,
-            reasons,
-            counts,
-        )
+        records = piece.records
+        arrays = PieceArrays(records.batches.table, records.longs, records.ints, piece.edges)
+        load().decide_rows(arrays, latest_of, record_reasons, self.limits, reasons, counts)
         return PieceDecisions(latest_of, reasons, counts)
 
     def latest_of(self, records: Sequence[Record]) -> list[int]:
@@ -538,7 +537,7 @@ class RecordFilter:
         """Return the delete horizon that a batch with these records gets; None if it gets none."""
         null_values = sum(record.value is None for record in retained)
         if decision.record_reason == MARKER_GETS_HORIZON:
-            null_values += 1  # it stays for as long as a tombstone would
+            null_values += 1  # a marker is kept for as long as a tombstone
         has_horizon = isinstance(batch, RecordBatch) and batch.header.has_delete_horizon
         return self.new_delete_horizon_ms if needs_horizon(has_horizon, null_values) else None
 

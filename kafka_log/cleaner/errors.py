@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class LogCleaningAbortedError(LogError):
-    """A round that was given up, without `.cleaned` files; the next may succeed.
+    """A round that was abandoned, without `.cleaned` files; the next one may succeed.
 
-    A segment had to be split first, or a caller of manager.py wants the log.
+    A segment had to be split first, or a caller of manager.py needs the log.
     """
 
 
@@ -32,7 +32,7 @@ class LogCleaningError(LogError):
 
 
 class IllegalStateError(LogError):
-    """Kafka's IllegalStateException: a call that does not go with what went before."""
+    """Kafka's IllegalStateException: a call that is not allowed in the current state."""
 
 
 class LogDirFailedError(LogError):

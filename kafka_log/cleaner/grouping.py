@@ -1,4 +1,4 @@
-"""Which segments become one: as many in a row as fit, by their sizes before they are cleaned.
+"""Groups segments that become one: as many in a row as fit, by their sizes before cleaning.
 
 Mirrors Cleaner.groupSegmentsBySize.
 """
@@ -22,9 +22,9 @@ def group_segments_by_size(
     max_index_size: int,
     first_uncleanable_offset: int,
 ) -> list[list[LogSegment]]:
-    """Bytes, bytes of entries in either index, and offsets that fit four bytes limit a group.
+    """Group segments; limits are bytes, bytes of either index, and offsets that fit four bytes.
 
-    Where a segment's last offset is not known without a walk, the next one's base stands for it.
+    The base of the next segment stands for the last offset of a segment, which only a walk gives.
     """
     groups: list[list[LogSegment]] = []
     sizes = (0, 0, 0)
@@ -38,7 +38,7 @@ def group_segments_by_size(
             and total[0] <= max_size
             and total[1] <= max_index_size
             and total[2] <= max_index_size
-            # One without records needs no offsets: else an empty log would stay every 2**31.
+            # An empty segment needs no offsets: else one would stay for every 2**31 offsets.
             and (segment.size == 0 or end - 1 - groups[-1][0].base_offset <= _INT32_MAX)
         ):
             groups[-1].append(segment)

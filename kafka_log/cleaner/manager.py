@@ -12,14 +12,14 @@
     manager = LogCleanerManager(log_dirs, logs, take_offline)
     do_work(manager, make_cleaner, clock)                      a cleaner thread, again and again
 
-A partition that has a state is neither cleaned nor does retention delete from it. One that a thread
-died of is uncleanable: it is left alone until its log is deleted or the broker starts again.
+A partition that has a state is not cleaned, and retention does not delete from it. One on which a
+thread failed is uncleanable until its log is deleted or the broker restarts.
 
-What was cleaned is in `cleaner-offset-checkpoint` of each log dir. Every change of it drops the
-rows of partitions that have no log; a truncation alone leaves them.
+`cleaner-offset-checkpoint` of each log dir says what was cleaned. Every change of it drops the rows
+of partitions without a log, except after a truncation.
 
-All calls may come from any thread. Mirrors LogCleanerManager and LogCleaner.CleanerThread of
-org.apache.kafka.storage.internals.log (4.3.1); which offsets and which log is cleanable.py's.
+Calls may come from any thread. Mirrors LogCleanerManager and LogCleaner.CleanerThread of
+org.apache.kafka.storage.internals.log (4.3.1); cleanable.py chooses the offsets and the log.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class LogCleanerManager:
         logs: Mapping[TopicPartition, PartitionLog],
         take_offline: Callable[[str, Exception], object],
     ) -> None:
-        """`logs` is the broker's own and changes. `take_offline` is called for a failed log dir."""
+        """`logs` belongs to the broker and changes. `take_offline` gets a failed log dir."""
         self._logs = logs
         self.take_offline = take_offline
         self._checkpoints = {files.directory: files for files in log_dirs}
@@ -98,21 +98,21 @@ class LogCleanerManager:
     # ---------------------------------------------------------------------- which log is next
 
     def grab_filthiest_compacted_log(self, now_ms: int) -> tuple[TopicPartition, LogToClean] | None:
-        """Return the log to clean next, in progress from now on.
+        """Return the log to clean next, and set it in progress.
 
-        A checkpoint that lies outside of its log is rewritten, whichever log is chosen.
+        A checkpoint that is outside its log is rewritten, whichever log is chosen.
         """
         with self._lock:
             last_clean = self.all_cleaner_checkpoints()
-            looked_at = {
+            candidates = {
                 partition: self._look_at(partition, log, last_clean.get(partition), now_ms)
                 for partition, log in self._logs.items()
                 if log.config.compact and self._is_free(partition, log)
             }
-            chosen = filthiest(looked_at.values())
+            chosen = filthiest(candidates.values())
             if chosen is None:
                 return None
-            partition = next(each for each, found in looked_at.items() if found is chosen)
+            partition = next(each for each, found in candidates.items() if found is chosen)
             self._in_progress[partition] = LogCleaning.IN_PROGRESS
             return partition, chosen
 
@@ -142,7 +142,7 @@ class LogCleanerManager:
             return chosen
 
     def deletable_logs(self) -> dict[TopicPartition, PartitionLog]:
-        """Return the logs that the cleaner deletes from: segments may lie below their start.
+        """Return the logs that the cleaner deletes from: segments may end before the log start.
 
         They are in progress until `done_deleting`.
         """
@@ -191,13 +191,13 @@ class LogCleanerManager:
                         raise _illegal(partition, state, "paused to resume it")
 
     def check_cleaning_aborted(self, partition: TopicPartition) -> None:
-        """Raise if the log is wanted by another: a Cleaner's `check_done`."""
+        """Raise if another caller needs the log: the `check_done` of a Cleaner."""
         with self._lock:
             if self._in_progress.get(partition) is LogCleaning.ABORTED:
                 raise LogCleaningAbortedError(f"{_named(partition)}: another caller wants the log")
 
     def done_cleaning(self, partition: TopicPartition, data_dir: str, end_offset: int) -> None:
-        """Note that it is cleaned up to there; of an aborted one nothing is written."""
+        """Note that a log is cleaned up to `end_offset`; nothing is written if it was aborted."""
         with self._lock:
             if self._in_progress.get(partition) is LogCleaning.IN_PROGRESS:
                 self.update_checkpoints(data_dir, update=(partition, end_offset))
@@ -225,7 +225,7 @@ class LogCleanerManager:
             self._uncleanable.setdefault(log_dir, set()).add(partition)
 
     def maintain_uncleanable_partitions(self) -> None:
-        """Forget those whose log was deleted."""
+        """Forget partitions whose log was deleted."""
         with self._lock:
             for log_dir, partitions in list(self._uncleanable.items()):
                 partitions.intersection_update(self._logs)
@@ -237,7 +237,7 @@ class LogCleanerManager:
             return frozenset(self._uncleanable.get(log_dir, ()))
 
     def uncleanable_bytes(self, log_dir: str, now_ms: int) -> int:
-        """Return what would be cleanable. (Kafka's gauge fails if one was never cleaned.)"""
+        """Return the cleanable bytes. (Kafka's gauge fails if a partition was never cleaned.)"""
         with self._lock:
             if log_dir not in self._uncleanable:
                 return 0
@@ -251,7 +251,7 @@ class LogCleanerManager:
     # -------------------------------------------------------------------------------- checkpoints
 
     def all_cleaner_checkpoints(self) -> dict[TopicPartition, int]:
-        """Return those of all log dirs except failed ones."""
+        """Return the checkpoints of all log dirs except failed ones."""
         with self._lock:
             found: dict[TopicPartition, int] = {}
             for directory in self._checkpoints:
@@ -291,7 +291,7 @@ class LogCleanerManager:
     def maybe_truncate_checkpoint(
         self, data_dir: str, partition: TopicPartition, offset: int
     ) -> None:
-        """Note that a compacted log was truncated: what is clean ends at `offset` or before."""
+        """Note that a compacted log was truncated: its clean part ends at `offset` or before."""
         with self._lock:
             if not self._logs[partition].config.compact or data_dir not in self._checkpoints:
                 return
@@ -316,7 +316,7 @@ class LogCleanerManager:
                 self.mark_partition_uncleanable(target_dir, partition)
 
     def handle_log_dir_failure(self, log_dir: str) -> None:
-        """Stop reading and writing its checkpoint."""
+        """Stop reading and writing the checkpoint of a log dir."""
         with self._lock:
             self._checkpoints.pop(log_dir, None)
 
@@ -385,7 +385,7 @@ def _clean_log(
         cleaner = make_cleaner(log, lambda: manager.check_cleaning_aborted(partition))
         end_offset = cleaner.do_clean(cleanable).next_dirty_offset
     except LogCleaningAbortedError:
-        pass  # the caller that wants the log waits for `done_cleaning`
+        pass  # the caller that needs the log waits for `done_cleaning`
     except OSError as error:
         manager.take_offline(parent_dir(log), error)
     finally:
@@ -394,7 +394,7 @@ def _clean_log(
 
 @contextmanager
 def _blamed(partition: TopicPartition, log: PartitionLog) -> Iterator[None]:
-    """Raise what fails inside as a LogCleaningError of this log."""
+    """Raise errors from inside as a LogCleaningError of this log."""
     try:
         yield
     except Exception as error:
@@ -402,7 +402,7 @@ def _blamed(partition: TopicPartition, log: PartitionLog) -> Iterator[None]:
 
 
 def _cleanable_bytes(log: PartitionLog, last_clean: int | None, now_ms: int) -> int:
-    """Without a look at any batch, of which the cleaner may have died."""
+    """Return the cleanable bytes without reading batches: the cleaner may have failed on one."""
     offsets = cleanable_offsets(log, last_clean, now_ms)
     uncleanable = offsets.first_uncleanable_dirty_offset
     return log_to_clean(log, offsets.first_dirty_offset, uncleanable).cleanable_bytes

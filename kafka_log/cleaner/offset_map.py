@@ -1,11 +1,11 @@
 """The latest offset of each key, within the memory that Kafka's map would have.
 
-Kafka keeps 24 bytes per key, its MD5 and an offset, and takes two keys of one MD5 for the same.
-Which slot a key gets changes nothing but speed, so what is left to mirror is how many there are:
-`slots` by memory, of which the load factor lets some be used; a full map ends the round.
+Kafka keeps 24 bytes per key, its MD5 and an offset, and treats two keys with one MD5 as the same.
+The slot of a key changes only the speed, so only the number of slots is mirrored: memory gives
+`slots`, the load factor the share of them that is used; a full map ends the round.
 
-Here a key is known by a hash of 128 bits with a secret, so that keys cannot be crafted against it.
-Or it is known by itself (EXACT), or only by its MD5 (MD5), to get what Kafka makes of crafted keys.
+Here a key is identified by a 128-bit hash with a secret, so that colliding keys cannot be crafted.
+EXACT identifies it by its bytes, MD5 as Kafka does, to reproduce what Kafka does to crafted keys.
 
 Mirrors SkimpyOffsetMap.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.blocks import BlockPiece
 
 BYTES_PER_ENTRY = 24
 NOT_FOUND = -1
@@ -30,7 +30,7 @@ _HASH_BYTES = 16
 
 
 class Keys(Enum):
-    """How a map knows its keys."""
+    """How a map identifies keys."""
 
     HASHED = "hashed"
     EXACT = "exact"
@@ -38,21 +38,21 @@ class Keys(Enum):
 
 
 class LatestOffsets(Protocol):
-    """What decisions on records need, over columns."""
+    """A map as decisions over columns need it."""
 
     latest_offset: int
-    """Up to where it covers: what lies after it stays."""
+    """The last offset that it covers: records after it stay."""
 
     @property
     def utilization(self) -> float: ...
 
-    def latest_of(self, piece: Piece) -> npt.NDArray[np.int64]:
-        """Return the latest offset known of each row's key; -1 if none is, or it has no key."""
+    def latest_of(self, piece: BlockPiece) -> npt.NDArray[np.int64]:
+        """Return the latest offset of each row's key; -1 if unknown, or without a key."""
         ...
 
 
 class OffsetMap:
-    """The keys of a round's dirty part, and how far it could be read (latest_offset)."""
+    """The keys of a round's dirty part, read up to latest_offset."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class OffsetMap:
         keys: Keys = Keys.HASHED,
         secret: bytes | None = None,
     ) -> None:
-        """`secret` lets several processes hash alike; by default it is drawn."""
+        """With the same `secret` several processes hash alike; by default it is random."""
         self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
         if self.slots * load_factor <= 1:
             raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
@@ -90,17 +90,17 @@ class OffsetMap:
         return self.size / self.slots
 
     def put(self, key: bytes, offset: int) -> None:
-        self._offsets[self._known_by(key)] = offset
+        self._offsets[self._identity(key)] = offset
         self.latest_offset = offset
 
     def get(self, key: bytes) -> int:
-        return self._offsets.get(self._known_by(key), NOT_FOUND)
+        return self._offsets.get(self._identity(key), NOT_FOUND)
 
     def clear(self) -> None:
         self._offsets.clear()
         self.latest_offset = NOT_FOUND
 
-    def _known_by(self, key: bytes) -> bytes:
+    def _identity(self, key: bytes) -> bytes:
         if self._keys is Keys.EXACT:
             return key
         if self._keys is Keys.MD5:

@@ -1,13 +1,13 @@
-"""Why a record or a batch stays or goes: one name, one code and one sentence per reason.
+"""Why a record or a batch is kept or removed: one name, one code and one sentence per reason.
 
-The names are stable: docs/explain.md lists them. Codes are a byte each, so that kernels write one
-per record; removed begins at REMOVED_FROM, so that kept or removed is one comparison.
+The names are stable: docs/explain.md lists them. Codes are bytes, so that kernels write one per
+record; codes from REMOVED_FROM on mean removed, so that kept or removed is one comparison.
 
     BY_CODE[code]        the reason
     IS_KEPT[codes]       which of many records stay
-    removed_counts(...)  the counters of a summary, from how often each code occurs
+    removed_counts(...)  the counters of a summary, from the number of occurrences of each code
 
-A sentence may hold fields of a row, in braces; those that end in `_ms` are times.
+A sentence may contain fields of a row, in braces; those that end in `_ms` are times.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CODES = 256
 
 
 class Reason(Enum):
-    """In the order of the documentation. A value is code, sentence, and the counter it adds to."""
+    """Reasons in the order of the documentation. A value is code, sentence, and counter."""
 
     # Records that were decided on.
     LATEST = 0, "the newest record of its key"
@@ -81,22 +81,22 @@ class Reason(Enum):
         "marker",
     )
     CONTROL_KEPT = 9, "a control record that ends no transaction"
-    # Batches of which no record stays.
+    # Batches that keep no record.
     EMPTY_BATCH_KEPT_LAST_OF_PRODUCER = (
         10,
-        "a batch without records: the last of producer {producer_id}, whose sequence it tells",
+        "a batch without records: the last of producer {producer_id}, which holds its sequence",
     )
     EMPTY_BATCH_KEPT_END_OF_ROUND = (
         11,
-        "a batch without records: where the cleanable part ends, an offset must not be forgotten",
+        "a batch without records: it ends the cleanable part, and its last offset must be kept",
     )
     EMPTY_BATCH_REMOVED = 135, "a batch without records that nothing keeps"
-    BATCH_DROPPED = 136, "dropped whole, its records not looked at"
-    # What no round came to.
+    BATCH_DROPPED = 136, "dropped whole, its records were not read"
+    # Records and batches that no round reached.
     NOT_REACHED = 12, "the offset map was full before its segment: a later round judges it"
-    NOT_DIRTY = 13, "nothing behind it is dirty, so that there is no round"
+    NOT_DIRTY = 13, "nothing after it is dirty, so there is no round"
     NOT_DUE = 14, "dirty, but not enough, and not for long enough: no broker would clean it yet"
-    NOT_CLEANABLE_ACTIVE_SEGMENT = 15, "not cleanable: it lies in the active segment"
+    NOT_CLEANABLE_ACTIVE_SEGMENT = 15, "not cleanable: it is in the active segment"
     NOT_CLEANABLE_OPEN_TRANSACTION = (
         16,
         "not cleanable: the open transaction of producer {held_by} holds the last stable offset",
@@ -124,7 +124,7 @@ class Reason(Enum):
 
     @property
     def is_decided(self) -> bool:
-        """Whether a round came to the record or batch."""
+        """Whether a round reached the record or batch."""
         return not self.name.startswith("NOT")
 
     @cached_property

@@ -1,13 +1,13 @@
-"""What is left of a batch, as bytes.
+"""Writes what a batch retains.
 
-    all of it            as it was, unless it is of magic 0 or 1 or needs a delete horizon
+    all records          the same bytes, unless it has magic 0 or 1 or needs a delete horizon
     some records         built again: the same offsets and sequences, the codec at its default level
-    none, RETAIN_EMPTY   61 bytes
+    none, kept empty     61 bytes: the header
     none                 nothing
 
-A batch gets a delete horizon when it keeps a tombstone, or is a marker of a transaction without
-batches, and has none yet. Magic 0 and 1 become magic 2, a batch for each message of the log;
-before 4.0 they stayed as they are (releases.py).
+A batch gets a delete horizon if it keeps a tombstone, or is the marker of a transaction without
+batches, and has none yet. Magic 0 and 1 become magic 2, one batch per message of the log; before
+4.0 they kept their magic (releases.py).
 
 Mirrors MemoryRecords.filterTo.
 """
@@ -39,17 +39,17 @@ if TYPE_CHECKING:
 
 
 class RetainedBatch(NamedTuple):
-    """What is left of a batch."""
+    """A batch after filtering."""
 
     data: Buffer
     max_offset: int
-    """Of a batch built again, that of its largest record; of another, its last."""
+    """In a batch built again, the largest offset of a record; else its last offset."""
     messages: int
 
 
 @dataclass(slots=True)
 class FilterResult:
-    """What is left of some batches, and what was read for it."""
+    """What some batches retain, and what was read for it."""
 
     data: bytearray = field(default_factory=bytearray)
     max_offset: int = -1
@@ -71,7 +71,7 @@ def filter_to(
     capacity: int,
     witness: Witness | None = None,
 ) -> FilterResult:
-    """Return what stays of batches that follow each other, up to the first beyond `capacity`."""
+    """Return what consecutive batches retain, until that is more than `capacity`."""
     result = FilterResult()
     for batch in batches:
         decision = record_filter.decide_batch(batch)
@@ -94,7 +94,7 @@ def filter_batch(
     latest_of: Sequence[int] | None = None,
     witness: Witness | None = None,
 ) -> None:
-    """Filter record by record, into `result`; `latest_of` their keys, where that is known."""
+    """Filter record by record into `result`; `latest_of` has the latest offsets if known."""
     records = batch.records()
     result.messages_read += len(records)
     if latest_of is None:
@@ -150,7 +150,7 @@ def _rewritten(
     except FormatError:
         raise
     except ValueError as error:
-        raise UncleanableError(f"{batch.location}: cannot be written anew: {error}") from error
+        raise UncleanableError(f"{batch.location}: cannot be rewritten: {error}") from error
 
 
 def _rebuilt(batch: RecordBatch, retained: list[Record], horizon: int | None) -> bytes:
@@ -176,7 +176,7 @@ def _up_converted(batch: LegacyBatch, retained: list[Record], horizon: int | Non
     header = batch.header
     timestamp_type = header.timestamp_type
     if timestamp_type is TimestampType.NO_TIMESTAMP_TYPE:
-        timestamp_type = TimestampType.CREATE_TIME  # of time -1
+        timestamp_type = TimestampType.CREATE_TIME  # with timestamp -1
     return encode_batch(
         map(SimpleRecord.of, retained),
         base_offset=retained[0].offset,
@@ -206,7 +206,7 @@ def _rebuilt_in_its_magic(batch: LegacyBatch, retained: list[Record]) -> bytes:
 
 
 def _as_java_writes_them(records: Sequence[Record]) -> Iterable[SimpleRecord]:
-    """Header keys go through a Java String, which has no place for bytes that are not UTF-8."""
+    """Pass header keys through a Java String, which cannot hold bytes that are not UTF-8."""
     for record in records:
         simple = SimpleRecord.of(record)
         if record.headers:

@@ -25,7 +25,7 @@ class TooSmallMapError(LogError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanerSettings:
-    """What a broker sets for all of its cleaner threads, and how this one works: a plain value."""
+    """What a broker sets for all its cleaner threads, and how this cleaner works."""
 
     dedupe_buffer_size: int = 128 * MEBIBYTE
     io_buffer_size: int = 512 * 1024
@@ -34,17 +34,17 @@ class CleanerSettings:
     threads: int = 1
     keys: Keys = Keys.HASHED
     rules: CleanerRules = KAFKA_4_3
-    """Those of the broker's release."""
+    """The rules of the broker's release."""
     columnar: bool | None = None
-    """Whether compiled kernels work on columns; None is wherever that can be: keys are hashed."""
+    """Whether to use compiled kernels on columns; None: if numba is there and keys are hashed."""
     cores: int = 1
-    """How many work on one log at once, by columns."""
+    """How many cores work on one log at once; only with columns."""
     block_bytes: int = BLOCK_BYTES
-    """How much each of them reads at once."""
+    """How many bytes each core reads at once."""
     verifies: bool = False
-    """Whether a wrong checksum in what is filtered ends the round; Kafka does not look."""
+    """Whether a wrong checksum in a filtered batch ends the round; Kafka does not check."""
     secret: bytes | None = None
-    """What keys are hashed with; None draws one."""
+    """The secret of key hashes; None for a random one."""
 
     @classmethod
     def of(cls, settings: Settings) -> Self:

@@ -1,4 +1,4 @@
-"""What a round of cleaning read and wrote (CleanerStats), and why records went (Removed)."""
+"""What a round of cleaning read and wrote (CleanerStats), and what it removed (Removed)."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class CleanerStats:
 class Removed:
     """How many records a round removed, by cause (the counters of reasons.py).
 
-    Kafka does not count the records of a batch that goes whole (aborted, or a marker) as read;
-    those are `unread`. So read and unread together are the records that stay and those removed.
+    Kafka does not count the records of a batch that is dropped whole (aborted, or a marker) as
+    read; they are `unread`. So read plus unread is kept plus removed.
     """
 
     superseded: int = 0
@@ -45,9 +45,9 @@ class Removed:
     aborted: int = 0
     """Records of aborted transactions."""
     without_key: int = 0
-    """Kafka calls them invalid: a compacted topic has no place for them."""
+    """Kafka calls them invalid: a compacted topic cannot have them."""
     marker: int = 0
-    """Markers of transactions of which nothing is left."""
+    """Markers of transactions without records."""
     unread: int = 0
     """Those of the above that Kafka's statistics do not count as read."""
 

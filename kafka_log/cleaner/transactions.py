@@ -1,7 +1,7 @@
-"""Transactions as a cleaner meets them: batch after batch, the aborted ones known beforehand.
+"""Follows transactions batch by batch; aborted ones are known beforehand, from the index.
 
-A marker may go once no batch of its transaction was met. An aborted transaction of which some
-batch was met goes into the index of the cleaned segment, byte for byte.
+A marker may be removed if no batch of its transaction was read. An aborted transaction of which a
+batch was read gets the same entry in the index of the cleaned segment.
 
 Mirrors CleanedTransactionMetadata.
 """
@@ -38,7 +38,7 @@ class CleanedTransactionMetadata:
     def __init__(self) -> None:
         self.cleaned_index: TransactionIndex | None = None
         self.held: list[AbortedTransaction] | None = None
-        """If set, what belongs into the cleaned index goes here, and its owner writes it."""
+        """If set, entries for the cleaned index are collected here, and its owner writes them."""
         self._waiting: list[tuple[int, int, AbortedTransaction]] = []  # a heap by first offset
         self._added = 0
         self._aborted: dict[int, _Aborted] = {}
@@ -50,19 +50,19 @@ class CleanedTransactionMetadata:
             heapq.heappush(self._waiting, (txn.first_offset, self._added, txn))
 
     def hold(self) -> list[AbortedTransaction]:
-        """Collect what belongs into the cleaned index from now on, and return that list."""
+        """Collect entries for the cleaned index from now on; return their list."""
         self.held = []
         return self.held
 
     def on_batch_read(self, batch: AnyBatch) -> bool:
-        """Return whether its records were aborted, and so may go. Not for control batches."""
+        """Return whether its records were aborted, and are removed. Not for control batches."""
         self.consume_up_to(batch.header.last_offset)
         if not isinstance(batch, RecordBatch) or not batch.header.is_transactional:
             return False
         return self.on_transactional_batch_read(batch.header.producer_id)
 
     def on_transactional_batch_read(self, producer_id: int) -> bool:
-        """Do as on_batch_read, once `consume_up_to` had its last offset."""
+        """Do as on_batch_read, after `consume_up_to` with its last offset."""
         aborted = self._aborted.get(producer_id)
         if aborted is None:
             self._committed.add(producer_id)
@@ -71,7 +71,7 @@ class CleanedTransactionMetadata:
         return True
 
     def on_control_batch_read(self, batch: RecordBatch) -> bool:
-        """Return whether it may go: the transaction has no batch left, or the marker is gone."""
+        """Return whether it may be removed: its transaction or its record is gone."""
         self.consume_up_to(batch.header.last_offset)
         record = first_control_record(batch)
         if record is None:
@@ -99,7 +99,7 @@ class CleanedTransactionMetadata:
         return False
 
     def consume_up_to(self, offset: int) -> None:
-        """Note a batch that ends here: aborted transactions that begin before it count now."""
+        """Begin the aborted transactions whose first offset is not after `offset`."""
         while self._waiting and self._waiting[0][0] <= offset:
             txn = heapq.heappop(self._waiting)[2]
             self._aborted.setdefault(txn.producer_id, _Aborted(txn))

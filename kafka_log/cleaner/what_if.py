@@ -1,11 +1,11 @@
-"""What becomes of a log under some settings: what stays of it, and when it is cleaned again.
+"""What a log retains under given settings, and when it is cleaned again.
 
 tally = Tally()
 explain(log, checkpoint, tally, …)
 tally.records_kept, tally.tombstones_kept, tally.oldest_tombstone
 
-what_if(log, checkpoint, …)         all of it, of a log on files where nothing is written
-not_compacted(log)                  the same for a log that no cleaner looks at: only retention
+what_if(log, checkpoint, …)         the outcome, for a log on files that are not written to
+not_compacted(log)                  the same for a log that is not compacted: only retention
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kafka_log.cleaner.cleanable import next_cleaning
 from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.explain.explainer import Explainer
 from kafka_log.cleaner.explain.rows import NONE, Unreached
+from kafka_log.cleaner.passes import Schedule
 from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 
 if TYPE_CHECKING:
@@ -34,19 +35,19 @@ RETENTION = "retention"
 
 
 class OldestTombstone(NamedTuple):
-    """By its own time."""
+    """The kept tombstone with the smallest timestamp."""
 
     offset: int
     timestamp: int
     delete_horizon_ms: int | None
-    """When a round may remove it; None if no round has come to it, or no clock can say
-    (of magic 0 and 1, before 4.0)."""
+    """When a round may remove it; None if no round has reached it, or if that does not depend on
+    a clock (magic 0 and 1, before 4.0)."""
     reason: str
-    """Why it is still there."""
+    """Why it is kept."""
 
 
 class Tally:
-    """A sink that counts. Kept is what the last round leaves, removed what any of them took."""
+    """A sink that counts records: kept by the last round, removed by any round."""
 
     def __init__(self) -> None:
         self.removed_by = np.zeros(CODES, np.int64)
@@ -70,9 +71,9 @@ class Tally:
         tombstones = np.flatnonzero(kept & rows.is_tombstone)
         if len(tombstones):
             self.tombstones_kept += len(tombstones)
-            self._see(rows, int(tombstones[np.argmin(rows.timestamp[tombstones])]))
+            self._note_tombstone(rows, int(tombstones[np.argmin(rows.timestamp[tombstones])]))
 
-    def _see(self, rows: ReasonRows, row: int) -> None:
+    def _note_tombstone(self, rows: ReasonRows, row: int) -> None:
         timestamp, horizon = int(rows.timestamp[row]), int(rows.delete_horizon[row])
         oldest = self.oldest_tombstone
         if oldest is None or timestamp < oldest.timestamp:
@@ -86,16 +87,16 @@ class Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Of one log under one set of settings."""
+    """The result for one log under one set of settings."""
 
     due_at_ms: int | None
-    """When a broker would clean the log as it lies; None if time does not bring it about."""
+    """When a broker would clean the log as it is; None if it does not become due with time."""
     due_reason: str
     rounds: int
     records_before: int
     records_after: int
     removed: dict[str, int]
-    """By rule; by RETENTION what went with its segment, once that was cleaned."""
+    """By rule; RETENTION counts records of segments that were deleted after cleaning."""
     bytes_before: int
     bytes_after: int
     segments_before: int
@@ -107,7 +108,7 @@ class Outcome:
     next_cleaning_reason: str
 
     def row(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         row = asdict(self)
         oldest = self.oldest_tombstone
         del row["oldest_tombstone"]
@@ -127,20 +128,25 @@ def what_if(
     now_ms: int,
     rounds: int | None = None,
 ) -> Outcome:
-    """Clean a log, by default until a round leaves nothing to the next, and return the outcome.
+    """Clean a log, by default until nothing is dirty, and return the outcome.
 
-    Then retention, as a cleaner thread does it. The log's files are read again: not for those that
-    forget what is written to them.
+    Retention follows, as in a cleaner thread. The files of the log are read again, so they must
+    keep what is written to them.
     """
     due = next_cleaning(log, last_clean_offset, now_ms)
     size, segments = log.size, log.segments.number_of_segments()
     tally = Tally()
     results = explain(
-        log, last_clean_offset, tally, make_cleaner=make_cleaner, now_ms=now_ms, rounds=rounds
+        log,
+        last_clean_offset,
+        tally,
+        make_cleaner=make_cleaner,
+        now_ms=now_ms,
+        schedule=Schedule(passes=rounds),
     )
     kept, removed = tally.records_kept, tally.removed_by_reason()
     if log.delete_old_segments():
-        tally = _recounted(log)
+        tally = _count_all(log)
         removed[RETENTION] = kept - tally.records_kept
     after = results[-1].next_dirty_offset if results else last_clean_offset
     following = next_cleaning(log, after, now_ms)
@@ -163,10 +169,10 @@ def what_if(
 
 
 def not_compacted(log: PartitionLog) -> Outcome:
-    """What stays where the policy has no `compact`."""
-    before = _recounted(log)
+    """Return the outcome for a log whose policy does not have `compact`."""
+    before = _count_all(log)
     size, segments = log.size, log.segments.number_of_segments()
-    after = _recounted(log) if log.delete_old_segments() else before
+    after = _count_all(log) if log.delete_old_segments() else before
     gone = before.records_kept - after.records_kept
     reason = f"cleanup.policy is {','.join(sorted(log.config.cleanup_policy)) or 'empty'}"
     return Outcome(
@@ -187,7 +193,7 @@ def not_compacted(log: PartitionLog) -> Outcome:
     )
 
 
-def _recounted(log: PartitionLog) -> Tally:
+def _count_all(log: PartitionLog) -> Tally:
     tally = Tally()
     explainer = Explainer(tally)
     for segment in log.log_segments:

@@ -1,7 +1,7 @@
 """Observers of a cleaner: they see each decision, with its reason.
 
     Witness     the protocol
-    Removals    counts removed records by cause; another witness may follow it
+    Removals    counts removed records by cause
 
 A cleaner without a witness pays nothing for it. Every batch that a cleaner filters is reported
 once: with its piece, or by itself where `piece.by_rows` says so.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_log.cleaner.cleaner import CleanableSegment
-    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.blocks import BlockPiece
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Witness(Protocol):
-    """Sees what is decided. Arrays and pieces are good only until the call returns."""
+    """Sees each decision. Arrays and pieces are valid only until the call returns."""
 
     @property
     def is_ordered(self) -> bool:
@@ -48,13 +48,15 @@ class Witness(Protocol):
         ...
 
     def on_round(self, log: PartitionLog) -> None:
-        """Before the groups of a round are rewritten."""
+        """Called before the groups of a round are rewritten."""
 
     def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
-        """Before a segment is filtered."""
+        """Called before a segment is filtered."""
 
-    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
-        """Batches decided on by columns.
+    def on_piece(
+        self, piece: BlockPiece, decisions: BlockDecisions, records: PieceDecisions
+    ) -> None:
+        """Called with batches that were decided on by columns.
 
         `decisions` are those on the piece's batches, `records` those on its rows. Batches with
         `piece.by_rows` are among them so that rows can be counted, but `on_batch` reports them.
@@ -68,9 +70,10 @@ class Witness(Protocol):
         reasons: Sequence[int],
         latest_of: Sequence[int],
     ) -> None:
-        """A batch decided on by rows, with a reason and the latest offset of the key per record.
+        """Called with a batch that was decided on by rows.
 
-        All three are empty if its records were not looked at.
+        Each record has a reason and the latest offset of its key. All three are empty if the
+        records were not read.
         """
 
 
@@ -78,10 +81,11 @@ _counting = threading.Lock()
 
 
 class Removals:
-    """A witness that counts removed records by cause; `following` is called after it."""
+    """A witness that counts removed records by cause."""
 
-    def __init__(self, following: Witness | None = None) -> None:
-        self._next = following
+    is_ordered = False
+
+    def __init__(self) -> None:
         self._removed = Removed()
 
     def add(self, removed: Removed) -> None:
@@ -94,32 +98,24 @@ class Removals:
         taken, self._removed = self._removed, Removed()
         return taken
 
-    @property
-    def is_ordered(self) -> bool:
-        return self._next is not None and self._next.is_ordered
+    def on_round(self, log: PartitionLog) -> None: ...
 
-    def on_round(self, log: PartitionLog) -> None:
-        if self._next is not None:
-            self._next.on_round(log)
+    def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None: ...
 
-    def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
-        if self._next is not None:
-            self._next.on_segment(segment, record_filter)
-
-    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
+    def on_piece(
+        self, piece: BlockPiece, decisions: BlockDecisions, records: PieceDecisions
+    ) -> None:
         is_dropped = (decisions.reasons == BATCH_DROPPED) & ~piece.by_rows
         unread = int(np.diff(piece.edges)[is_dropped].sum()) if is_dropped.any() else 0
         self._count(np.bincount(records.reasons, minlength=CODES), unread)
-        if self._next is not None:
-            self._next.on_piece(piece, decisions, records)
 
     def on_batch(
         self,
         batch: AnyBatch,
         decision: BatchDecision,
-        records: Sequence[Record],
+        records: Sequence[Record],  # noqa: ARG002  # the protocol has it
         reasons: Sequence[int],
-        latest_of: Sequence[int],
+        latest_of: Sequence[int],  # noqa: ARG002
     ) -> None:
         if decision.record_reason != RECORD_BY_RECORD and isinstance(batch, RecordBatch):
             count = batch.header.record_count  # its records may not have been read
@@ -128,8 +124,6 @@ class Removals:
             self._count(occurrences, count if decision.is_dropped else 0)
         elif max(reasons, default=0) >= REMOVED_FROM:
             self._count(np.bincount(np.array(reasons, np.int64), minlength=CODES), 0)
-        if self._next is not None:
-            self._next.on_batch(batch, decision, records, reasons, latest_of)
 
     def _count(self, occurrences: Int64s, unread: int) -> None:
         removed = Removed(**removed_counts(occurrences), unread=unread)

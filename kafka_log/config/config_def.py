@@ -1,7 +1,7 @@
-"""Settings one by one: name, type, default and bounds, parsed and refused as Kafka does it.
+"""The name, type, default and bounds of each setting, parsed and rejected as Kafka does.
 
-Mirrors org.apache.kafka.common.config.ConfigDef, and of its tables those that concern a log:
-LogConfig's (of topics), ServerLogConfigs', CleanerConfig's and a few more (of brokers).
+Mirrors org.apache.kafka.common.config.ConfigDef and the definitions that concern a log: those of
+LogConfig (topics), and of ServerLogConfigs, CleanerConfig and a few more (brokers).
 """
 
 import math
@@ -14,7 +14,7 @@ from kafka_log.config.log_config import DAY_MS, HOUR_MS, LONG_MAX, MEBIBYTE, MIN
 
 Value = bool | int | float | str | tuple[str, ...] | None
 
-_TRIMMED = "".join(map(chr, range(0x21)))  # by Java's String.trim
+_TRIMMED = "".join(map(chr, range(0x21)))  # the characters that Java's String.trim removes
 _SPACES = " \t\n\r\f\v"
 _DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:[0-9]++\.?[0-9]*+|\.[0-9]++)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
@@ -25,15 +25,15 @@ _JAVA_SCIENTIFIC = (1e-3, 1e7)
 
 
 class SettingsError(ValueError):
-    """A setting that Kafka would refuse, mostly in its words."""
+    """A setting that Kafka would reject, mostly with Kafka's message."""
 
 
-def invalid(name: str, value: object, why: str) -> SettingsError:
-    return SettingsError(f"Invalid value {value} for configuration {name}: {why}")
+def invalid(name: str, value: object, reason: str) -> SettingsError:
+    return SettingsError(f"Invalid value {value} for configuration {name}: {reason}")
 
 
 Check = Callable[[str, Value], None]
-"""Raises SettingsError for what a setting must not be."""
+"""Raises SettingsError for a value that the setting must not have."""
 
 
 class Definition(NamedTuple):
@@ -43,7 +43,7 @@ class Definition(NamedTuple):
     check: Check | None = None
 
     def value(self, text: str) -> Value:
-        """The value that Kafka gets from a text."""
+        """Parse a text as Kafka does. Raises SettingsError."""
         value = self.parse(self.name, text)
         if self.check is not None:
             self.check(self.name, value)
@@ -90,16 +90,16 @@ def _string(_: str, text: str) -> str:
 
 def _list(_: str, text: str) -> tuple[str, ...]:
     trimmed = text.strip(_TRIMMED)
-    return tuple(each.strip(_SPACES) for each in trimmed.split(",")) if trimmed else ()
+    return tuple(item.strip(_SPACES) for item in trimmed.split(",")) if trimmed else ()
 
 
 def _distinct(name: str, text: str) -> tuple[str, ...]:
-    """Kafka only warns of what is named twice."""
+    """Parse a list and remove duplicates, for which Kafka only logs a warning."""
     return tuple(dict.fromkeys(_list(name, text)))
 
 
-def _shown(value: Value) -> str:
-    """As Java prints it."""
+def _java_text(value: Value) -> str:
+    """Format a value as Java does."""
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if not isinstance(value, float):
@@ -122,21 +122,21 @@ def _scientific(value: float) -> str:
     return f"{sign}{significant[0]}.{significant[1:] or '0'}E{int(power or 0) + shift}"
 
 
-def _at_least(least: int) -> Check:
+def _at_least(minimum: int) -> Check:
     def check(name: str, value: Value) -> None:
-        if isinstance(value, int | float) and float(value) < least:
-            raise invalid(name, _shown(value), f"Value must be at least {least}")
+        if isinstance(value, int | float) and float(value) < minimum:
+            raise invalid(name, _java_text(value), f"Value must be at least {minimum}")
 
     return check
 
 
-def _between(least: int, most: int) -> Check:
-    at_least = _at_least(least)
+def _between(minimum: int, maximum: int) -> Check:
+    at_least = _at_least(minimum)
 
     def check(name: str, value: Value) -> None:
         at_least(name, value)
-        if isinstance(value, int | float) and float(value) > most:
-            raise invalid(name, _shown(value), f"Value must be no more than {most}")
+        if isinstance(value, int | float) and float(value) > maximum:
+            raise invalid(name, _java_text(value), f"Value must be no more than {maximum}")
 
     return check
 
@@ -149,14 +149,14 @@ def _one_of(*valid: str) -> Check:
     return check
 
 
-def _some_of(*valid: str) -> Check:
+def _list_of(*valid: str) -> Check:
     one_of = _one_of(*valid)
 
     def check(name: str, value: Value) -> None:
-        for each in value if isinstance(value, tuple) else ():
-            if not each:
+        for item in value if isinstance(value, tuple) else ():
+            if not item:
                 raise SettingsError(f"Configuration '{name}' values must not be empty.")
-            one_of(name, each)
+            one_of(name, item)
 
     return check
 
@@ -167,23 +167,23 @@ def _gzip_level(name: str, value: Value) -> None:
 
 
 def _throttled_replicas(name: str, value: Value) -> None:
-    replicas = [each.strip(_TRIMMED) for each in value] if isinstance(value, tuple) else []
+    replicas = [item.strip(_TRIMMED) for item in value] if isinstance(value, tuple) else []
     if not all(map(_THROTTLED.fullmatch, replicas)) and "".join(replicas) != "*":
         raise invalid(
             name,
-            _shown(value),
+            _java_text(value),
             f"{name} must be the literal '*' or a list of replicas in the following format: "
             "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
         )
 
 
-_POLICIES = _some_of("compact", "delete")
+_POLICIES = _list_of("compact", "delete")
 _TIMESTAMPS = _one_of("CreateTime", "LogAppendTime")
 _CODECS = _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
 def _definitions(*definitions: Definition) -> dict[str, Definition]:
-    return {each.name: each for each in definitions}
+    return {definition.name: definition for definition in definitions}
 
 
 _D = Definition
@@ -223,7 +223,7 @@ TOPIC = _definitions(
     _D("remote.log.delete.on.disable", _boolean, False),
     _D("internal.segment.bytes", _int, None),
 )
-"""What a topic may be given (LogConfig)."""
+"""The settings of a topic (LogConfig)."""
 
 BROKER = _definitions(
     _D("log.segment.bytes", _int, 1024 * MEBIBYTE, _at_least(MEBIBYTE)),
@@ -276,7 +276,7 @@ BROKER = _definitions(
     _D("metadata.log.segment.bytes", _int, 1024 * MEBIBYTE, _at_least(8 * MEBIBYTE)),
     _D("metadata.log.segment.ms", _long, 7 * DAY_MS),
 )
-"""What of a broker's settings concerns a log."""
+"""The settings of a broker that concern a log."""
 
 SYNONYMS = {
     "segment.bytes": ("log.segment.bytes",),
@@ -308,13 +308,13 @@ SYNONYMS = {
     "local.retention.ms": ("log.local.retention.ms",),
     "local.retention.bytes": ("log.local.retention.bytes",),
 }
-"""Which settings of a broker stand for a topic's, the first that is given before the others."""
+"""The settings of a broker that are the defaults of a topic's; the first one that is set wins."""
 
 _UNITS = {"hours": HOUR_MS, "minutes": MINUTE_MS}
 
 
-def defaults_of_topics(broker: dict[str, Value]) -> Iterator[tuple[str, Value]]:
-    """What a topic has that is given nothing, by its broker (KafkaConfig.extractLogConfigMap)."""
+def topic_defaults(broker: dict[str, Value]) -> Iterator[tuple[str, Value]]:
+    """Yield the defaults that a broker has for its topics (KafkaConfig.extractLogConfigMap)."""
     for name, synonyms in SYNONYMS.items():
         for synonym in synonyms:
             value = broker[synonym]

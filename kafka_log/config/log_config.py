@@ -1,4 +1,4 @@
-"""The settings of a log, under Kafka's own names (LogConfig), with Kafka's defaults."""
+"""The settings of a log (LogConfig), with Kafka's names and defaults."""
 
 from dataclasses import dataclass
 from random import Random
@@ -13,7 +13,7 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """`segment.bytes` is `segment_bytes`, and so on; producer and transaction limits beside."""
+    """`segment.bytes` is `segment_bytes`, and so on; also producer and transaction limits."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     compression_type: str = "producer"
@@ -40,7 +40,7 @@ class LogConfig:
     segment_index_bytes: int = 10 * MEBIBYTE
     segment_jitter_ms: int = 0
     segment_ms: int = 7 * DAY_MS
-    # Of the broker, not of a topic.
+    # Settings of the broker, not of a topic.
     max_transaction_timeout_ms: int = 15 * MINUTE_MS
     producer_id_expiration_ms: int = DAY_MS
     transaction_partition_verification_enable: bool = True
@@ -60,13 +60,13 @@ class LogConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How old an active segment may become: compaction needs it rolled in time."""
+        """How old an active segment may become. Compaction needs it to be rolled in time."""
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     def random_segment_jitter(self, rng: Random) -> int:
-        """How much earlier than `segment.ms` a segment is rolled, so that not all are at once."""
+        """Return how much earlier than `segment.ms` to roll, so that not all roll at once."""
         if self.segment_jitter_ms == 0:
             return 0
         return rng.randrange(min(self.segment_jitter_ms, self.segment_ms))

@@ -1,25 +1,25 @@
-"""The settings of every topic's log, from Kafka's own names to LogConfig.
+"""Read the settings of every topic's log under Kafka's names, and return them as LogConfig.
 
     read_settings(metadata=…, node_id=1, config="server.properties", overrides=["retention.ms=1"])
         .for_topic("orders") -> LogConfig
 
-Who is asked, the first that answers wins; topics first, then their broker, as in Kafka:
+The sources, in order of precedence: as in Kafka, settings of the topic before those of its broker.
 
     topic     --set topic.<name>.<setting>=…   --set <setting>=…
               --config: topic.<name>.<setting>=…, <setting>=…
-              KRaft metadata: the topic's own
-              what Kafka creates its internal topics with, if no metadata tells
+              KRaft metadata: settings of the topic
+              without metadata, what Kafka creates its internal topics with
     broker    --set log.<…>=…
-              KRaft metadata: of this broker, of all brokers
+              KRaft metadata: settings of this broker, of all brokers
               --config: log.<…>=…, as in a broker's server.properties
     default   Kafka's
 
-A source that has one of several names for a thing (log.retention.hours, .minutes, .ms) hides all of
-them in the sources behind it; within a source the finer unit wins. A setting whose name is the same
-for topics and brokers (compression.type) is a broker's in a file, and a topic's in --set.
+If a source has one of several names for a setting (log.retention.hours, .minutes, .ms), all of them
+are ignored in the sources after it; within a source the finer unit wins. A setting with the same
+name for topics and brokers (compression.type) is a broker's in a file, and a topic's in --set.
 
-What a file says of other things (listeners, …) is passed over; a name that is nearly one of ours
-is refused. `__cluster_metadata` listens to nothing but its own settings (KafkaRaftLog's rule).
+Other settings in a file (listeners, …) are ignored; a name that is almost one of these is rejected
+as a typo. `__cluster_metadata` uses only settings for this topic, as in KafkaRaftLog.
 
 Mirrors LogConfig, KafkaConfig.extractLogConfigMap and DynamicBrokerConfig; the values are parsed by
 config_def.py.
@@ -40,7 +40,7 @@ from kafka_log.config.config_def import (
     TOPIC,
     SettingsError,
     Value,
-    defaults_of_topics,
+    topic_defaults,
 )
 from kafka_log.config.log_config import LogConfig
 from kafka_log.inventory.cluster_metadata import CLUSTER_DEFAULT, ClusterMetadata
@@ -59,16 +59,16 @@ __all__ = [
 
 _TOPIC_PREFIX = "topic."
 _ALL = {**TOPIC, **BROKER}
-_MISTYPED = 0.88  # how alike a name must be to one of ours; no name of Kafka's own is
+_TYPO_SIMILARITY = 0.88  # no other name of a Kafka setting is this similar to one of these
 _NO_TEXT = re.compile(rb"[^\t\n\f\r\x20-\xff]")
 _MAX_METADATA_BATCH = 8 * 1024 * 1024
-_LEAST_SEGMENT_BEFORE_4_0 = 14
+_MIN_SEGMENT_BYTES_BEFORE_4_0 = 14
 _MAP_ENTRY = 24  # bytes per key in the cleaner's offset map: an MD5 and an offset
 _HIDDEN = {
     synonym: synonyms
     for synonyms in SYNONYMS.values()
     for synonym in synonyms
-    # The flush scheduler's interval is a setting of its own, and only stands in for another.
+    # The flush scheduler's interval is another setting, which only serves as a default.
     if synonym != "log.flush.scheduler.interval.ms"
 }
 _DYNAMIC = frozenset(
@@ -79,7 +79,7 @@ _DYNAMIC = frozenset(
         "transaction.partition.verification.enable",
     }
 ) - {"log.cleaner.enable"}
-"""What can be altered while a broker runs."""
+"""Settings that can be changed while a broker runs."""
 _FIELDS = {field.name.replace("_", "."): field.name for field in fields(LogConfig)}
 _BROKER_FIELDS = {
     "transaction.max.timeout.ms": "max_transaction_timeout_ms",
@@ -100,12 +100,12 @@ _INTERNAL = {
         {"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1"},
     ),
 }
-"""What brokers create these topics with; their segments have a setting of their own."""
+"""The settings with which brokers create these topics; segment.bytes is from another setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Settings as one source gives them, apart by whom they are for."""
+class SettingsSource:
+    """Settings from one source, separated by what they apply to."""
 
     of_topic: dict[str, dict[str, str]] = field(default_factory=dict)
     """By the topic's name."""
@@ -115,16 +115,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What read_settings found."""
+    """The settings that `read_settings` found."""
 
-    overrides: Source = field(default_factory=Source)
-    file: Source = field(default_factory=Source)
+    overrides: SettingsSource = field(default_factory=SettingsSource)
+    file: SettingsSource = field(default_factory=SettingsSource)
     metadata: ClusterMetadata | None = None
     broker: Mapping[str, Value] = field(default_factory=dict)
-    """Every setting of a broker that concerns a log, parsed."""
+    """Every setting of the broker that concerns a log, parsed."""
 
     def for_topic(self, topic: str) -> LogConfig:
-        """Raises SettingsError, in Kafka's words, for what Kafka would refuse."""
+        """Return the settings of a topic. Raises SettingsError where Kafka would reject them."""
         values = self.values(topic)
         arguments: dict[str, Any] = {
             _FIELDS[name]: value for name, value in values.items() if name in _FIELDS
@@ -137,18 +137,18 @@ class Settings:
         return LogConfig(**arguments)
 
     def values(self, topic: str) -> dict[str, Value]:
-        """Every setting of a topic, under Kafka's name, parsed."""
-        values: dict[str, Value] = {name: each.default for name, each in TOPIC.items()}
+        """Return every setting of a topic under Kafka's name, parsed."""
+        values: dict[str, Value] = {name: definition.default for name, definition in TOPIC.items()}
         if topic == CLUSTER_METADATA_TOPIC:
-            values |= self._of_metadata_log() | self._given(topic)
+            values |= self._metadata_log_values() | self._user_values(topic)
         else:
-            given = self._own(topic) | self._given(topic)
-            values |= self._defaults(given) | given
-        _check_together(values)
+            topic_values = self._topic_values(topic) | self._user_values(topic)
+            values |= self._defaults(topic_values) | topic_values
+        _check_lags(values)
         return values
 
-    def _given(self, topic: str) -> dict[str, Value]:
-        """By a file and by --set, as the user's word."""
+    def _user_values(self, topic: str) -> dict[str, Value]:
+        """Return the settings of a topic from --config and --set."""
         is_ordinary = topic != CLUSTER_METADATA_TOPIC
         values: dict[str, Value] = {}
         for source in (self.file, self.overrides):
@@ -156,25 +156,25 @@ class Settings:
             values |= _parsed(source.of_topic.get(topic, {}))
         return values
 
-    def _defaults(self, given: Mapping[str, Value]) -> dict[str, Value]:
-        """Of the broker; a topic may refuse what a broker accepts, unless it has its own."""
-        values = dict(defaults_of_topics(dict(self.broker)))
+    def _defaults(self, topic_values: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the broker's defaults, checked as a topic's unless the topic overrides them."""
+        values = dict(topic_defaults(dict(self.broker)))
         for name, value in values.items():
             check = TOPIC[name].check
-            if name not in given and check is not None:
+            if name not in topic_values and check is not None:
                 check(name, value)
         return values
 
-    def _own(self, topic: str) -> dict[str, Value]:
-        """What the topic was created or altered with."""
+    def _topic_values(self, topic: str) -> dict[str, Value]:
+        """Return the settings that the topic was created or altered with."""
         if self.metadata is not None and topic in self.metadata.topic_ids:
-            return _parsed_of_metadata(self.metadata.topic_configs.get(topic, {}))
+            return _parsed_metadata(self.metadata.topic_configs.get(topic, {}))
         if topic not in _INTERNAL:
             return {}
         segment_bytes, config = _INTERNAL[topic]
         return _parsed(config) | {"segment.bytes": self.broker[segment_bytes]}
 
-    def _of_metadata_log(self) -> dict[str, Value]:
+    def _metadata_log_values(self) -> dict[str, Value]:
         return {
             "max.message.bytes": _MAX_METADATA_BATCH,
             "segment.bytes": self.broker["metadata.log.segment.bytes"],
@@ -191,29 +191,32 @@ def read_settings(
     config: str | os.PathLike[str] | None = None,
     overrides: Sequence[str] = (),
 ) -> Settings:
-    """Raises SettingsError; FormatError or OSError for a file that cannot be read."""
-    file = Source() if config is None else _read_file(config)
-    given = _overrides(overrides)
+    """Read the settings from all sources.
+
+    Raises SettingsError, and FormatError or OSError for a file that cannot be read.
+    """
+    file = SettingsSource() if config is None else _read_file(config)
+    from_command_line = _overrides(overrides)
     return Settings(
-        overrides=given,
+        overrides=from_command_line,
         file=file,
         metadata=metadata,
-        broker=_broker_values(file, metadata, node_id, given),
+        broker=_broker_values(file, metadata, node_id, from_command_line),
     )
 
 
 def ensure_topic_settings(texts: Mapping[str, str], broker: Mapping[str, Value]) -> None:
-    """Raise SettingsError for settings of a topic in the metadata that Kafka refuses."""
+    """Raise SettingsError for settings of a topic in the metadata that Kafka rejects."""
     lags = {"min.compaction.lag.ms", "max.compaction.lag.ms"}
-    values = _parsed_of_metadata(texts)
+    values = _parsed_metadata(texts)
     if not lags.isdisjoint(values):
-        _check_together(dict(defaults_of_topics(dict(broker))) | values)
+        _check_lags(dict(topic_defaults(dict(broker))) | values)
 
 
 def ensure_broker_settings(texts: Mapping[str, str]) -> dict[str, Value]:
-    """Return all settings of a broker, given these in the metadata.
+    """Return all settings of a broker with these settings in the metadata.
 
-    Raises SettingsError for what Kafka refuses: the broker itself, its topics, or its cleaner.
+    Raises SettingsError for what the broker, its topics or its cleaner reject.
     """
     values = _values({name: text for name, text in texts.items() if name in _DYNAMIC})
     _check_times(values)
@@ -223,7 +226,7 @@ def ensure_broker_settings(texts: Mapping[str, str]) -> dict[str, Value]:
 
 
 def _check_cleaner(broker: dict[str, Any]) -> None:
-    """Refuse what no cleaner thread can work with (LogCleaner, SkimpyOffsetMap)."""
+    """Reject values with which no cleaner thread can work (LogCleaner, SkimpyOffsetMap)."""
     threads, load_factor = (
         broker["log.cleaner.threads"],
         broker["log.cleaner.io.buffer.load.factor"],
@@ -239,10 +242,10 @@ def _check_cleaner(broker: dict[str, Any]) -> None:
         raise SettingsError("log.cleaner.io.buffer.size should be at least 2 bytes for each thread")
 
 
-def _read_file(path: str | os.PathLike[str]) -> Source:
-    source = Source()
+def _read_file(path: str | os.PathLike[str]) -> SettingsSource:
+    source = SettingsSource()
     properties = read_properties(path)
-    # To Java any bytes are properties; to people a file with such bytes is another one.
+    # Java reads any bytes as properties, but a file with such bytes is not a properties file.
     if (found := _NO_TEXT.search(b"".join(line.raw for line in properties.lines))) is not None:
         raise SettingsError(
             f"{os.fspath(path)}@{found.start()}: found byte {found[0][0]:#04x}, expected text, as"
@@ -253,15 +256,15 @@ def _read_file(path: str | os.PathLike[str]) -> Source:
             known = _add(source, name, value, same_name_is_of_broker=True)
         except SettingsError as error:
             raise SettingsError(f"{os.fspath(path)}: {error}") from None
-        close = difflib.get_close_matches(name, _ALL, 1, _MISTYPED)
+        close = difflib.get_close_matches(name, _ALL, 1, _TYPO_SIMILARITY)
         if not known and close:
             hint = f"did you mean {close[0]}?"
             raise SettingsError(f"{os.fspath(path)}: unknown setting {name}: {hint}")
     return source
 
 
-def _overrides(texts: Sequence[str]) -> Source:
-    source = Source()
+def _overrides(texts: Sequence[str]) -> SettingsSource:
+    source = SettingsSource()
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
@@ -271,8 +274,8 @@ def _overrides(texts: Sequence[str]) -> Source:
     return source
 
 
-def _add(source: Source, name: str, value: str, *, same_name_is_of_broker: bool) -> bool:
-    """Whether it is a setting of ours; its value is checked at once."""
+def _add(source: SettingsSource, name: str, value: str, *, same_name_is_of_broker: bool) -> bool:
+    """Check and add a setting; return False if its name is unknown."""
     if name in BROKER and (same_name_is_of_broker or name not in TOPIC):
         BROKER[name].value(value)
         source.of_broker[name] = value
@@ -287,7 +290,7 @@ def _add(source: Source, name: str, value: str, *, same_name_is_of_broker: bool)
 
 
 def _add_of_topic(of_topic: dict[str, dict[str, str]], name: str, value: str) -> None:
-    """`topic.<name>.<setting>`: topics have dots too, so the longest setting that fits is meant."""
+    """Add `topic.<name>.<setting>`. Topic names may have dots: the longest setting wins."""
     rest = name.removeprefix(_TOPIC_PREFIX)
     fitting = [setting for setting in TOPIC if rest.endswith(f".{setting}")]
     if not fitting:
@@ -307,37 +310,40 @@ def _nearest(name: str, known: Mapping[str, object]) -> str:
 
 
 def _broker_values(
-    file: Source, metadata: ClusterMetadata | None, node_id: int | None, given: Source
+    file: SettingsSource,
+    metadata: ClusterMetadata | None,
+    node_id: int | None,
+    overrides: SettingsSource,
 ) -> dict[str, Value]:
     dynamic = {} if metadata is None else metadata.broker_configs
     texts: dict[str, str] = dict(file.of_broker)
     running = texts
     _check_times(_values(texts))
     for altered in (dynamic.get(CLUSTER_DEFAULT, {}), dynamic.get(str(node_id), {})):
-        texts = _over(texts, _dynamic(altered))
+        texts = _merged(texts, _dynamic(altered))
         try:
             _check_times(_values(texts))
         except SettingsError:
-            continue  # a broker logs it, and goes on as it was
+            continue  # a broker logs the error and keeps its previous settings
         running = texts
-    values = _values(_over(running, given.of_broker))
+    values = _values(_merged(running, overrides.of_broker))
     _check_times(values)
     return values
 
 
-def _over(texts: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """One source over another, with all names that mean the same."""
-    hidden = {each for name in more for each in _HIDDEN.get(name, ())}
+def _merged(texts: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+    """Merge two sources; a name in `more` replaces all names of the same setting."""
+    hidden = {synonym for name in more for synonym in _HIDDEN.get(name, ())}
     return {name: text for name, text in texts.items() if name not in hidden} | dict(more)
 
 
 def _values(texts: Mapping[str, str]) -> dict[str, Value]:
-    values: dict[str, Value] = {name: each.default for name, each in BROKER.items()}
+    values: dict[str, Value] = {name: definition.default for name, definition in BROKER.items()}
     return values | {name: BROKER[name].value(text) for name, text in texts.items()}
 
 
 def _dynamic(config: Mapping[str, str]) -> dict[str, str]:
-    """What a running broker takes from the metadata; it leaves out what it cannot use."""
+    """Return the settings that a running broker takes from the metadata: only valid ones."""
     usable = {}
     for name, text in config.items():
         if name in _DYNAMIC:
@@ -350,8 +356,8 @@ def _dynamic(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_times(broker: dict[str, Value]) -> None:
-    """What KafkaConfig asks of its own values."""
-    values = dict(defaults_of_topics(broker))
+    """Check times as KafkaConfig does."""
+    values = dict(topic_defaults(broker))
     for name, synonym, least in (
         ("segment.ms", "log.roll.ms", 1),
         ("segment.jitter.ms", "log.roll.jitter.ms", 0),
@@ -369,10 +375,10 @@ def _parsed(texts: Mapping[str, str]) -> dict[str, Value]:
     return {name: TOPIC[name].value(text) for name, text in texts.items()}
 
 
-def _parsed_of_metadata(texts: Mapping[str, str]) -> dict[str, Value]:
-    """What is no setting of a topic any more, Kafka skips (SupportedConfigChecker).
+def _parsed_metadata(texts: Mapping[str, str]) -> dict[str, Value]:
+    """Parse a topic's settings; like Kafka, skip unsupported names (SupportedConfigChecker).
 
-    Releases before 4.0 let a segment be smaller: such a topic is evidence, not a mistake.
+    Releases before 4.0 allowed smaller segments: such a topic is accepted.
     """
     values: dict[str, Value] = {}
     for name, text in texts.items():
@@ -380,15 +386,15 @@ def _parsed_of_metadata(texts: Mapping[str, str]) -> dict[str, Value]:
             continue
         if name == "segment.bytes":
             size = TOPIC[name].parse(name, text)
-            if isinstance(size, int) and size >= _LEAST_SEGMENT_BEFORE_4_0:
+            if isinstance(size, int) and size >= _MIN_SEGMENT_BYTES_BEFORE_4_0:
                 values[name] = size
                 continue
         values[name] = TOPIC[name].value(text)
     return values
 
 
-def _check_together(values: Mapping[str, Value]) -> None:
-    """LogConfig.validateValues."""
+def _check_lags(values: Mapping[str, Value]) -> None:
+    """Check both compaction lags together, as LogConfig.validateValues does."""
     least, most = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if isinstance(least, int) and isinstance(most, int) and least > most:
         raise SettingsError(

@@ -1,6 +1,6 @@
-"""The one table from what is wrong with bytes to the id of a finding (docs/findings).
+"""The one table from damage to the id of a finding (docs/findings).
 
-A rule for a class of errors holds for its subclasses; the first one that fits counts.
+A rule for a class of errors also applies to its subclasses; the first match counts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 NOT_A_BATCH = "LOG002"
 """Bytes that cannot be a batch."""
 NOT_DECODABLE = "LOG003"
-"""Records that cannot be decoded, in a batch with the right checksum."""
+"""Records that cannot be decoded, in a batch with a correct checksum."""
 OVER_LIMIT = "LOG006"
 """Records larger than the reader's limit."""
 OUT_OF_PLACE = "LOG007"
-"""A batch outside of its segment's offsets, or before the batch that it follows."""
+"""A batch outside its segment's offsets, or with offsets below those of the batch before it."""
 
 _IN_A_BATCH: Table = (
     (CrcMismatchError, "LOG001"),
@@ -41,7 +41,7 @@ _AT_THE_END_OF_A_LOG = {
 
 
 def batch_finding_id(error: FormatError) -> str:
-    """Return the id for an error in a batch that lies where one should."""
+    """Return the id for an error in a batch that is where a batch should be."""
     return _look_up(_IN_A_BATCH, error)
 
 

@@ -1,13 +1,13 @@
-"""The search for the next sound batch after damage.
+"""Search for the next valid batch after damage.
 
 Nothing in a `.log` marks where a batch begins. So the search tests at every byte whether a header
-that Kafka could have written begins there, and then lets the checksum decide. What it finds is
-certainly a batch. It may be one that a producer stored in a value; only an impossible offset shows
-that it does not belong to this log.
+that Kafka could have written begins there, and then checks the checksum. What it finds is certainly
+a batch. It may be one that a producer stored in a value; only an impossible offset shows that it
+does not belong to this log.
 
-Random bytes hold about one such header in hundreds of megabytes, so hardly any checksum is computed
-in vain. Bytes that were made to look like headers could each cost a read of the rest of the file.
-So there is a limit for what a search reads. `unread` reports a search that was given up.
+Random bytes contain about one such header in hundreds of megabytes, so few checksums are computed
+in vain. But bytes that are made to look like headers could each cost a read of the rest of the
+file, so a search may only read a limited amount. `unread` reports a search that was given up.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
     from kafka_format.log_file import SegmentEnd
 
     Bools = npt.NDArray[np.bool_]
@@ -54,17 +54,17 @@ _WIDEST = _BATCH.itemsize
 _SMALLEST = np.array(SMALLEST_LENGTHS)
 _CRC = BATCH.field("crc").struct
 _CRC_AT = (MESSAGE_CRC_AT, MESSAGE_CRC_AT, CRC_AT)
-"""Where the checksum stands, by magic; it covers what follows it."""
+"""The position of the checksum, by magic; it covers what follows it."""
 _OFFSETS = 2**31
 """The offsets of a segment are less than this far from the one in its name."""
 _MOST_READ = 16
 """A search may read this many times the bytes it covers, to check what looks like a header."""
 _LEAST_COST = 4096
-"""What a check of a short batch counts as, in bytes: it costs a seek and a few calls."""
+"""The least that a check counts for, in bytes: it costs a seek and a few calls."""
 
 
 class BatchSearch:
-    """A search for sound batches in the bytes [start, end) of one file."""
+    """A search for valid batches in the bytes [start, end) of one file."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BatchSearch:
         *,
         base_offset: int | None = None,
     ) -> None:
-        """`base_offset` is the segment's, if the file is one: it excludes impossible offsets."""
+        """If the file is a segment, its `base_offset` excludes impossible offsets."""
         size = source.seek(0, io.SEEK_END)
         self._source = source
         self._limit = size if end is None else min(end, size)
@@ -83,7 +83,7 @@ class BatchSearch:
         self._given_up_at: int | None = None
 
     def find(self, start: int) -> int | None:
-        """Return the first position from `start` on where a batch with a right checksum begins."""
+        """Return the first position from `start` on where a valid batch begins."""
         if self._given_up_at is not None:
             return None
         for position, end in self._candidates(start):
@@ -91,16 +91,16 @@ class BatchSearch:
                 self._given_up_at = position
                 return None
             self._left -= _LEAST_COST
-            if self.is_sound(position, end):
+            if self.is_valid(position, end):
                 return position
         return None
 
     def resume(self, end: SegmentEnd, last: RecordColumns | BatchColumns | None) -> int | None:
-        """Return where a walk goes on that ended at `end`, after its `last` piece of batches.
+        """Return where a walk that ended at `end` continues, after its `last` piece of batches.
 
-        The length of a batch is only as good as its checksum. So if the last batch does not have
-        the right one, its length may have led past sound batches, and the search begins inside it.
-        A right checksum vouches for the length, even if the records cannot be decoded.
+        The length of a batch is only as reliable as its checksum. If the checksum of the last batch
+        is wrong, its length may have skipped valid batches, so the search begins inside it. With a
+        correct checksum the length is correct, even if the records cannot be decoded.
         """
         if end.reason == "zeroed_tail":
             return None
@@ -146,8 +146,8 @@ class BatchSearch:
         fits &= np.choose(header["magic"], kinds)
         return fits
 
-    def is_sound(self, start: int, end: int) -> bool:
-        """Return whether the checksum is right; lengths in a legacy message are checked first."""
+    def is_valid(self, start: int, end: int) -> bool:
+        """Return whether the checksum is correct; lengths in a legacy message are checked first."""
         head = _read(self._source, start, min(_WIDEST, end - start))
         magic = head[MAGIC_AT] if len(head) > MAGIC_AT else 0
         if magic < 2 and not self._ends_with_its_value(head, magic, start, end):
@@ -173,12 +173,12 @@ class BatchSearch:
 def find_batch(
     source: BinaryIO, start: int, end: int | None = None, *, base_offset: int | None = None
 ) -> int | None:
-    """Return the first position from `start` on where a batch with a right checksum begins."""
+    """Return the first position from `start` on where a batch with a correct checksum begins."""
     return BatchSearch(source, start, end, base_offset=base_offset).find(start)
 
 
 def is_batch(source: BinaryIO, start: int, end: int) -> bool:
-    """Return whether a batch with a right checksum begins at `start` and ends by `end`."""
+    """Return whether a batch with a correct checksum begins at `start` and ends by `end`."""
     prefix = _read(source, start, min(MAGIC_AT + 1, max(0, end - start)))
     if len(prefix) <= MAGIC_AT or prefix[MAGIC_AT] >= 0x80:
         return False
@@ -186,7 +186,7 @@ def is_batch(source: BinaryIO, start: int, end: int) -> bool:
     smallest = int(_SMALLEST[min(prefix[MAGIC_AT], 2)])
     if not smallest <= length <= end - start - LENGTH_END:
         return False
-    return BatchSearch(source, start, end).is_sound(start, start + LENGTH_END + length)
+    return BatchSearch(source, start, end).is_valid(start, start + LENGTH_END + length)
 
 
 def _read(source: BinaryIO, position: int, size: int) -> bytes:
@@ -222,11 +222,13 @@ def _is_modern(header: Headers) -> Bools:
         header[name].astype(np.int64)
         for name in ("attributes", "last_offset_delta", "record_count")
     )
-    sound: Bools = (attributes & UNUSED_BITS[2] == 0) & (attributes & CODEC_MASK < len(Codec))
-    sound &= (delta >= 0) & (count >= 0) & (count <= delta + 1)  # compaction only lowers the count
+    possible: Bools = (attributes & UNUSED_BITS[2] == 0) & (attributes & CODEC_MASK < len(Codec))
+    possible &= (
+        (delta >= 0) & (count >= 0) & (count <= delta + 1)
+    )  # compaction only lowers the count
     for name in ("producer_id", "producer_epoch", "base_sequence"):
-        sound &= header[name] >= -1
-    return sound
+        possible &= header[name] >= -1
+    return possible
 
 
 def _is_message(rows: Bytes, magic: int) -> Bools:
@@ -234,8 +236,8 @@ def _is_message(rows: Bytes, magic: int) -> Bools:
     attributes, key_length = (
         header[name].astype(np.int64) for name in ("attributes", "key_length")
     )
-    sound: Bools = attributes & UNUSED_BITS[magic] == 0
-    sound &= attributes & CODEC_MASK < Codec.ZSTD
+    possible: Bools = attributes & UNUSED_BITS[magic] == 0
+    possible &= attributes & CODEC_MASK < Codec.ZSTD
     room = header["size"].astype(np.int64) - _SMALLEST[magic]
-    sound &= (key_length >= -1) & (key_length <= room)
-    return sound
+    possible &= (key_length >= -1) & (key_length <= room)
+    return possible

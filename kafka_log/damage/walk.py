@@ -1,15 +1,15 @@
-"""The one walk over a file of batches that may be damaged: pieces of batches, and gaps.
+"""Walk over a file of batches that may be damaged: pieces of batches, and gaps.
 
-A scan gives pieces (columns of records or of headers, or single batches) up to bytes that cannot be
-a batch. The walk then yields a `Gap`, asks where batches go on, and starts the next scan there.
-There are two answers to that:
+A scan yields pieces (columns of records or of headers, or single batches) up to bytes that cannot
+be a batch. The walk then yields a `Gap`, and starts the next scan where batches continue. There are
+two ways to find that position:
 
-    kafka_log.damage.resync.BatchSearch.resume    the next batch with a right checksum
+    kafka_log.damage.resync.BatchSearch.resume    the next batch with a correct checksum
     resume_by_length                              where the length field says, as Kafka's own dump
 
-Zeros up to the end of the file are a gap too, with nothing after them.
+Zeros up to the end of the file are also a gap, with nothing after them.
 
-This module does not import numpy: a small dump starts without it.
+This module does not import numpy, so that a small dump starts without it.
 """
 
 from __future__ import annotations
@@ -53,17 +53,17 @@ class Gap(NamedTuple):
 
     @property
     def is_reported(self) -> bool:
-        """Whether the damaged batch before it stands for both: its length led here."""
+        """Whether the damaged batch before it is already reported: its length led here."""
         return self.follows_damage and self.resumes_at is not None
 
     @property
     def is_zeros(self) -> bool:
-        """Whether these are preallocated bytes, or what a crash left of a write."""
+        """Whether these are preallocated bytes, or the zeros that a crash left."""
         return self.reason == "zeroed_tail"
 
 
 class BatchWalk(Generic[P]):
-    """Pieces of batches in the order of the file, and a `Gap` wherever something else lies.
+    """Pieces of batches in file order, and a `Gap` for everything else.
 
     >>> walk = BatchWalk(lambda start: RecordScan(file, start=start), search.resume)
     >>> for part in walk:
@@ -77,7 +77,7 @@ class BatchWalk(Generic[P]):
         *,
         start: int = 0,
     ) -> None:
-        """`resume` gets the end of a scan and its last piece, and returns where the next begins."""
+        """Set up a walk. `resume` takes a scan's end and last piece, and returns the next start."""
         self._scan_from = scan_from
         self._resume = resume
         self._start = start
@@ -99,20 +99,20 @@ class BatchWalk(Generic[P]):
 
 
 def _ends_damaged(piece: object) -> bool:
-    """Return whether the last batch of a piece is damaged; only columns of records say so."""
+    """Return whether the last batch of a piece is damaged. Only record columns know."""
     batches = getattr(piece, "batches", ())
     return any(batch == len(batches) - 1 for batch, _ in getattr(piece, "damage", ()))
 
 
 def stop_at_damage(end: SegmentEnd, last: object) -> int | None:  # noqa: ARG001
-    """Resume nowhere: the first gap ends the walk."""
+    """Return None: the first gap ends the walk."""
     return None
 
 
 def resume_by_length(log: BinaryIO, limit: int) -> Callable[[SegmentEnd, object], int | None]:
     """Resume after a batch that cannot be read, if its length makes sense and ends by `limit`.
 
-    This is how far Kafka's own dump goes. A length that lies is followed.
+    Kafka's own dump does the same. A wrong length is followed.
     """
 
     def resume(end: SegmentEnd, last: object) -> int | None:  # noqa: ARG001

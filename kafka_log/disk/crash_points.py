@@ -1,4 +1,4 @@
-"""Files on which a process dies at any change, or the power goes: for tests of what survives."""
+"""Simulate a crash at any change of a file, and a power loss, to test what survives."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from kafka_format.primitives import Buffer
 
 
-class Crash(Exception):  # not an error: the end of a process
+class Crash(Exception):  # not an Error: it simulates the end of a process
     """The process died here."""
 
 
 class _WrappedFiles(Files):
-    """Another directory's files; what changes one is for the children to say."""
+    """Wraps another `Files`; subclasses implement the changes."""
 
     def __init__(self, files: Files) -> None:
         self.directory = files.directory
@@ -37,7 +37,7 @@ class _WrappedFiles(Files):
         return self._files.modified_ms(name)
 
     def sync_directory(self) -> None:
-        pass  # what would be lost without it is never lost here
+        pass  # names are never lost here
 
 
 class _WrappedFile(File):
@@ -57,9 +57,10 @@ class _WrappedFile(File):
 
 
 class CrashingFiles(_WrappedFiles):
-    """Files whose n-th change (from 1) does not happen, or only in part; nor does any later.
+    """Files that crash at the n-th change (from 1); neither it nor any later change happens.
 
-    `torn` is how many bytes of a write still reach the file. With `crash_at` None it only counts.
+    `torn` is how many bytes of that write still reach the file. If `crash_at` is None, changes are
+    only counted.
     """
 
     def __init__(self, files: Files, crash_at: int | None = None, *, torn: int = 0) -> None:
@@ -69,7 +70,7 @@ class CrashingFiles(_WrappedFiles):
         self._torn = torn
 
     def arm(self, crash_at: int, *, torn: int = 0) -> None:
-        """Die at this change, counted from the first."""
+        """Crash at this change, counted from the first."""
         self._crash_at, self._torn = crash_at, torn
 
     def set_modified_ms(self, name: str, modified_ms: int) -> None:
@@ -87,14 +88,14 @@ class CrashingFiles(_WrappedFiles):
         self.change(lambda: self._files.delete(name))
 
     def change(
-        self, happen: Callable[[], None], *, in_part: Callable[[int], None] | None = None
+        self, apply: Callable[[], None], *, apply_part: Callable[[int], None] | None = None
     ) -> None:
         self.changes += 1
         if self._crash_at is not None and self.changes >= self._crash_at:
-            if self.changes == self._crash_at and in_part is not None and self._torn:
-                in_part(self._torn)
+            if self.changes == self._crash_at and apply_part is not None and self._torn:
+                apply_part(self._torn)
             raise Crash(f"at change {self._crash_at} of {self.directory}")
-        happen()
+        apply()
 
 
 class _CrashingFile(_WrappedFile):
@@ -106,27 +107,27 @@ class _CrashingFile(_WrappedFile):
         view = memoryview(data).cast("B")
         self._files.change(
             lambda: self._file.write_at(position, view),
-            in_part=lambda torn: self._file.write_at(position, view[:torn]),
+            apply_part=lambda torn: self._file.write_at(position, view[:torn]),
         )
 
     def truncate(self, size: int) -> None:
         self._files.change(lambda: self._file.truncate(size))
 
     def sync(self) -> None:
-        pass  # the process dies, not the disk
+        pass  # the process crashes, not the disk
 
 
 class _Synced:
-    """How much of a file would survive; it goes with the file, whatever its name becomes."""
+    """How much of a file would survive a power loss; kept when the file is renamed."""
 
     def __init__(self, size: int) -> None:
         self.size = size
 
 
 class PowerLossFiles(_WrappedFiles):
-    """Files that forget what was not synced when the power goes: the tail is gone, or zeros.
+    """Files that lose what was not synced at a power loss: the tail is removed, or zeros.
 
-    Names are durable, and so is what is written over within a synced length.
+    Names are durable, and so are overwrites within the synced length.
     """
 
     def __init__(self, files: Files) -> None:
@@ -149,7 +150,7 @@ class PowerLossFiles(_WrappedFiles):
         del self._synced[name]
 
     def lose_power(self, rng: random.Random) -> None:
-        """Cut every file somewhere behind what was synced; every other one is zeros from there."""
+        """Truncate every file at random after its synced part, and extend half with zeros."""
         for name, synced in self._synced.items():
             size = self._files.size(name)
             if size <= synced.size:
@@ -174,4 +175,4 @@ class _UnsyncedFile(_WrappedFile):
         self._synced.size = min(self._synced.size, size)
 
     def sync(self) -> None:
-        self._synced.size = self._file.size  # it need not be true: the power goes when we say so
+        self._synced.size = self._file.size  # a real sync is not needed for a simulation

@@ -1,12 +1,12 @@
-"""The one seam between the rules of a log and a disk: what may be done to a directory's files.
+"""The interface between a log and the disk: all operations on the files of a directory.
 
     DiskFiles       a real directory
     OverlayFiles    (overlay_files.py) a directory that is never written to: changes stay in
-                    memory, are listed as a plan, and can be written out as a copy
-    CrashingFiles   (crash_points.py) either, that dies at the n-th change
+                    memory, are listed as a plan, and can be written to a copy
+    CrashingFiles   (crash_points.py) either, with a simulated crash at the n-th change
 
-All rules (append, roll, truncate, recover, retain) run on `Files`. So a plan is the rule itself,
-run on an overlay, and evidence cannot be written to by mistake.
+All operations of a log (append, roll, truncate, recover, retain) use `Files`. So a plan is the
+operation itself, run on an overlay, and evidence cannot be written to by mistake.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ _Result = TypeVar("_Result")
 
 
 class File(ABC):
-    """An open file of a directory. It stays good when the file is renamed."""
+    """An open file of a directory. It stays valid when the file is renamed."""
 
     path: str
-    """Where it was opened, for messages."""
+    """The path under which it was opened, for messages."""
 
     @property
     @abstractmethod
@@ -62,24 +62,24 @@ class File(ABC):
 
     @abstractmethod
     def write_at(self, position: int, data: Buffer) -> None:
-        """Write over what is there, or beyond it: a gap reads as zeros."""
+        """Overwrite or extend the file; a gap reads as zeros."""
 
     @abstractmethod
     def truncate(self, size: int) -> None:
-        """Cut, or extend with zeros."""
+        """Truncate the file, or extend it with zeros."""
 
     @abstractmethod
     def sync(self) -> None:
-        """Have it on disk, whatever happens next."""
+        """Flush the file to disk."""
 
     @abstractmethod
     def close(self) -> None: ...
 
-    def start_sync(self, position: int, size: int) -> None:  # noqa: B027  # one may pass it over
-        """A hint: what was written there stays as it is, so the disk may begin with it."""
+    def start_sync(self, position: int, size: int) -> None:  # noqa: B027  # optional
+        """Hint that these bytes will not change again, so that the disk may begin to write them."""
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end of the file."""
+        """Return up to `size` bytes; fewer at the end of the file."""
         target = bytearray(max(0, min(size, self.size - position)))
         with memoryview(target) as view:
             got = self.readinto_at(position, view)
@@ -90,11 +90,11 @@ class File(ABC):
         self.write_at(self.size, data)
 
     def reader(self) -> io.RawIOBase:
-        """The file for decoders: reads, seeks, and has a position of its own."""
-        return _Reader(self)
+        """Return a raw stream for decoders, with a separate position."""
+        return _FileStream(self)
 
 
-class _Reader(io.RawIOBase):
+class _FileStream(io.RawIOBase):
     def __init__(self, file: File) -> None:
         self._file = file
         self._position = 0
@@ -117,13 +117,13 @@ class _Reader(io.RawIOBase):
 
 
 class Files(ABC):
-    """The regular files of one directory, by name. OSError is what a disk says."""
+    """The regular files of one directory, by name. Disk errors are raised as OSError."""
 
     directory: str
 
     @abstractmethod
     def names(self) -> list[str]:
-        """Names of the regular files, sorted."""
+        """Return the names of the regular files, sorted."""
 
     @abstractmethod
     def exists(self, name: str) -> bool: ...
@@ -139,25 +139,25 @@ class Files(ABC):
 
     @abstractmethod
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
-        """FileNotFoundError unless it is there, or `create` makes it (empty)."""
+        """Open a file. Raises FileNotFoundError if it does not exist, unless `create` is set."""
 
     @abstractmethod
     def rename(self, old: str, new: str) -> None:
-        """Replaces `new` if it is there, in one step."""
+        """Rename a file, atomically replacing `new` if it exists."""
 
     @abstractmethod
     def delete(self, name: str) -> None:
-        """FileNotFoundError if it is not there."""
+        """Delete a file. Raises FileNotFoundError."""
 
     @abstractmethod
     def sync_directory(self) -> None:
-        """Have renames and new names on disk."""
+        """Flush renames and new names to disk."""
 
     def path(self, name: str) -> str:
-        return os.path.join(self.directory, name)  # noqa: PTH118  # a name may not be a path's part
+        return os.path.join(self.directory, name)  # noqa: PTH118  # Path would normalise the name
 
     def can_read(self, name: str) -> bool:
-        """Whether this process may open it."""
+        """Return whether this process may open the file."""
         return os.access(self.path(name), os.R_OK)
 
     def delete_if_exists(self, name: str) -> bool:
@@ -168,7 +168,7 @@ class Files(ABC):
         return True
 
     def read(self, name: str, *, limit: int) -> bytes:
-        """The whole of a small file. Raises UnfitFileError if it is larger than `limit`."""
+        """Read a small file whole. Raises UnfitFileError if it is larger than `limit`."""
         file = self.open(name, write=False)
         try:
             ensure_size(file.path, file.size, limit=limit)
@@ -177,7 +177,7 @@ class Files(ABC):
             file.close()
 
     def write(self, name: str, data: Buffer, *, sync: bool = True) -> None:
-        """A new file of these bytes, in place of an old one, written where it lies."""
+        """Write a file with these bytes, over the old content."""
         file = self.open(name, create=True)
         try:
             file.truncate(0)
@@ -188,7 +188,7 @@ class Files(ABC):
             file.close()
 
     def replace(self, name: str, data: Buffer) -> None:
-        """A file of these bytes, whole or not at all: by `.tmp` and a rename, as checkpoints."""
+        """Replace a file atomically: write `.tmp` and rename it, as Kafka does with checkpoints."""
         self.write(f"{name}.tmp", data)
         self.rename(f"{name}.tmp", name)
         self.sync_directory()
@@ -196,7 +196,7 @@ class Files(ABC):
 
 @cache
 def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
-    """Linux alone has it, and Python no name for it. It fails without harm: sync tells."""
+    """Return the C function, which only Linux has. Its errors are ignored: `sync` reports them."""
     try:
         function = ctypes.CDLL(None).sync_file_range
     except (AttributeError, OSError):
@@ -205,8 +205,8 @@ def _sync_file_range() -> Callable[[int, int, int, int], int] | None:
     return cast("Callable[[int, int, int, int], int]", function)
 
 
-def _naming(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
-    """Errors of a descriptor have no name: they get that of the file."""
+def _with_path_in_errors(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Add the path of the file to an OSError: errors of a descriptor do not have it."""
 
     @wraps(method)
     def named(*args: _Args.args, **options: _Args.kwargs) -> _Result:
@@ -220,10 +220,10 @@ def _naming(method: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
 
 
 def open_to_write(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file to write, never through a symbolic link: its target may be anybody's file.
+    """Open a file to write, never through a symbolic link, whose target may be any file.
 
-    `--follow-links` is about reading and changes nothing here. O_NONBLOCK, because a named pipe
-    would wait for its reader.
+    `--follow-links` only applies to reading. O_NONBLOCK, because opening a named pipe would wait
+    for its reader.
     """
     try:
         fd = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, 0o644)
@@ -238,7 +238,7 @@ def open_to_write(path: str | os.PathLike[str], flags: int) -> int:
 
 
 def _ensure_one_link(path: str, status: os.stat_result) -> None:
-    """Refuse a file that has another name: whoever has it there would see it change."""
+    """Reject a file with other hard links, since it would change under all of its names."""
     if status.st_nlink > 1:
         raise OSError(errno.EMLINK, f"not written to: it has {status.st_nlink} hard links", path)
 
@@ -251,7 +251,8 @@ class _DiskFile(File):
         self._fd = open_to_write(path, flags)
         try:
             status = self._status()
-            ensure_regular(path, status, limit=sys.maxsize)  # FileRecords refuses, as Kafka does
+            # No limit here: FileRecords checks the size, as in Kafka.
+            ensure_regular(path, status, limit=sys.maxsize)
             _ensure_one_link(path, status)
         except (CorruptError, OSError):
             os.close(self._fd)
@@ -263,11 +264,11 @@ class _DiskFile(File):
     def size(self) -> int:
         return self._size
 
-    @_naming
+    @_with_path_in_errors
     def _status(self) -> os.stat_result:
         return os.fstat(self._fd)
 
-    @_naming
+    @_with_path_in_errors
     def readinto_at(self, position: int, target: memoryview) -> int:
         got = 0
         while got < len(target):
@@ -277,27 +278,27 @@ class _DiskFile(File):
             got += read
         return got
 
-    @_naming
+    @_with_path_in_errors
     def read_at(self, position: int, size: int) -> bytes:
-        wanted = max(0, min(size, self._size - position))
-        data = os.pread(self._fd, wanted, position)
-        # The kernel may give less than there is, if that is much.
-        return data if len(data) == wanted else super().read_at(position, size)
+        length = max(0, min(size, self._size - position))
+        data = os.pread(self._fd, length, position)
+        # The kernel may return less than requested if the request is large.
+        return data if len(data) == length else super().read_at(position, size)
 
-    @_naming
+    @_with_path_in_errors
     def write_at(self, position: int, data: Buffer) -> None:
         view = memoryview(data).cast("B")
-        done = 0
-        while done < len(view):
-            done += os.pwrite(self._fd, view[done:], position + done)
-            self._size = max(self._size, position + done)  # a full disk may take a part
+        written = 0
+        while written < len(view):
+            written += os.pwrite(self._fd, view[written:], position + written)
+            self._size = max(self._size, position + written)  # a full disk may accept a part
 
-    @_naming
+    @_with_path_in_errors
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
         self._size = size
 
-    @_naming
+    @_with_path_in_errors
     def sync(self) -> None:
         os.fsync(self._fd)
 
@@ -311,11 +312,11 @@ class _DiskFile(File):
             os.close(self._fd)
 
     def __del__(self) -> None:
-        self.close()  # a log that nobody closed gives its handles back: a process has few
+        self.close()  # releases the descriptors of a log that was not closed
 
 
 class _EvidenceFile(File):
-    """A file that is only read: it comes through the one door to the evidence."""
+    """A file that is only read, through `open_evidence`."""
 
     _file: EvidenceFile | None = None  # until it is open
 
@@ -336,9 +337,9 @@ class _EvidenceFile(File):
         return got
 
     def read_at(self, position: int, size: int) -> bytes:
-        wanted = max(0, min(size, self._size - position))
-        data = cast("EvidenceFile", self._file).read_at(position, wanted)
-        return data if len(data) == wanted else super().read_at(position, size)
+        length = max(0, min(size, self._size - position))
+        data = cast("EvidenceFile", self._file).read_at(position, length)
+        return data if len(data) == length else super().read_at(position, size)
 
     def write_at(self, position: int, data: Buffer) -> None:
         del position, data
@@ -363,19 +364,23 @@ class _EvidenceFile(File):
 
 
 def _is_regular(entry: os.DirEntry[str]) -> bool:
-    """A regular file, by a link only where that may be followed."""
+    """Return whether this is a regular file, or a link to one that may be followed."""
     return entry.is_file() and (not entry.is_symlink() or access().allows(entry.path))
 
 
 def _delete_stale(path: str) -> None:
-    """Delete what a killed process left of a temporary file; nothing but a regular file."""
+    """Delete a temporary file that a killed process left, if it is a regular file."""
     with contextlib.suppress(FileNotFoundError):
         if stat.S_ISREG(os.lstat(path).st_mode):
             Path(path).unlink()
 
 
+def modified_ms_of(status: os.stat_result) -> int:
+    return status.st_mtime_ns // 1_000_000
+
+
 class DiskFiles(Files):
-    """A real directory, written to."""
+    """A real directory."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self.directory = os.fspath(directory)
@@ -391,10 +396,13 @@ class DiskFiles(Files):
         return Path(self.path(name)).is_file()
 
     def size(self, name: str) -> int:
-        return Path(self.path(name)).stat().st_size
+        return self.status(name).st_size
 
     def modified_ms(self, name: str) -> int:
-        return Path(self.path(name)).stat().st_mtime_ns // 1_000_000
+        return modified_ms_of(self.status(name))
+
+    def status(self, name: str) -> os.stat_result:
+        return os.stat(self.path(name))  # noqa: PTH116  # a Path costs more than the call
 
     def set_modified_ms(self, name: str, modified_ms: int) -> None:
         path, time_ns = self.path(name), modified_ms * 1_000_000
@@ -409,7 +417,7 @@ class DiskFiles(Files):
         flags = os.O_RDWR | (os.O_CREAT if create else 0)
         if create and name.endswith(FileState.TEMPORARY.value):
             _delete_stale(path)
-            flags |= os.O_EXCL  # always a new file: what lies there may have other names
+            flags |= os.O_EXCL  # always a new file: an existing one may have other hard links
         return _DiskFile(path, flags)
 
     def rename(self, old: str, new: str) -> None:
@@ -434,7 +442,7 @@ class DiskFiles(Files):
 
 @contextlib.contextmanager
 def opened(files: Files, name: str) -> Iterator[File]:
-    """An existing file, for reading, closed afterwards."""
+    """Open an existing file for reading, and close it at the end of the block."""
     file = files.open(name, write=False)
     try:
         yield file

@@ -1,4 +1,4 @@
-"""Whether a broker holds the `.lock` of a log dir at this moment, asked without taking it."""
+"""Check whether a broker holds the `.lock` of a log dir, without taking the lock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOCK = struct.Struct("hhqqi")
 
 
 class _Lock(NamedTuple):
-    """Linux's `struct flock`, of 64 bits."""
+    """Linux's 64-bit `struct flock`."""
 
     type: int
     whence: int
@@ -26,7 +26,7 @@ class _Lock(NamedTuple):
 
 
 def is_held(log_dir: str | os.PathLike[str]) -> bool:
-    """By another process (FileLock.tryLock). False where the system has no such question."""
+    """Return whether another process holds it (FileLock.tryLock). Always False outside Linux."""
     if not sys.platform.startswith("linux"):
         return False
     try:
@@ -34,9 +34,9 @@ def is_held(log_dir: str | os.PathLike[str]) -> bool:
     except (FormatError, OSError):
         return False
     try:
-        asked = _FLOCK.pack(*_Lock(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-        told = fcntl.fcntl(file.fileno(), fcntl.F_GETLK, asked)
-        return _Lock(*_FLOCK.unpack(told)).type != fcntl.F_UNLCK
+        query = _FLOCK.pack(*_Lock(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        answer = fcntl.fcntl(file.fileno(), fcntl.F_GETLK, query)
+        return _Lock(*_FLOCK.unpack(answer)).type != fcntl.F_UNLCK
     except OSError:  # a file system without locks
         return False
     finally:

@@ -1,14 +1,14 @@
-"""A new log dir, whole or not at all; and the guard of a log dir that is written in place.
+"""Write a new log dir atomically; lock and check a log dir that is written in place.
 
     with whole_directory(out, evidence) as attempt:      a hidden directory beside `out`
         ...                                              renamed to `out` at the end, or removed
-    with whole_partition(target, scratch) as attempt:    the same of one partition; of several that
-        ...                                              write it at once, the first to end stays
+    with whole_partition(target, scratch) as attempt:    the same for one partition; if several
+        ...                                              attempts run, the first to finish wins
     with exclusive(log_dir):                             `.lock` held, as a broker holds it
         ...
 
-An output mirrors a log dir: partition directories, the checkpoint files with the rows of just these
-partitions, meta.properties. Never `.lock`.
+An output has the structure of a log dir: partition directories, the checkpoint files with the rows
+of only these partitions, meta.properties. Never `.lock`.
 """
 
 from __future__ import annotations
@@ -50,20 +50,20 @@ CHECKPOINTS = (
     FileKind.CLEANER_OFFSET_CHECKPOINT,
 )
 _COPIED = (FileKind.META_PROPERTIES, FileKind.BOOTSTRAP_CHECKPOINT, FileKind.CLEAN_SHUTDOWN)
-"""Files of a log dir that a copy of it needs as they are."""
+"""Files of a log dir that are copied unchanged."""
 _REPLACED = tuple(kind.value for kind in (*CHECKPOINTS, FileKind.CLEAN_SHUTDOWN))
 _WRITTEN = (
     *_REPLACED,
     *(f"{name}{FileState.TEMPORARY.value}" for name in _REPLACED),
     FileKind.LOCK.value,
 )
-"""Names in a log dir under which something is written in place."""
+"""Names of files in a log dir that are written in place."""
 _NAME_PART = 50
-"""Characters, of up to 4 bytes: a name has room for 255 bytes."""
+"""In characters of up to 4 bytes; a file name has at most 255 bytes."""
 
 
 class OutputError(LogError):
-    """A place where nothing may be written."""
+    """A path that must not be written to."""
 
     is_damage = False
 
@@ -74,7 +74,7 @@ class OutputError(LogError):
 def check_output(
     output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
 ) -> None:
-    """Refuse a place that is taken, or inside what is looked at. Writes nothing."""
+    """Raise OutputError if the output exists or is inside the evidence. Writes nothing."""
     out = Path(output)
     target = out.resolve()
     for source in evidence:
@@ -96,9 +96,9 @@ def check_output(
 def whole_directory(
     output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
 ) -> Iterator[Path]:
-    """A directory to fill; it becomes `output` at the end, and nothing of it stays otherwise.
+    """Yield a directory to fill. It becomes `output` at the end, and is removed after an error.
 
-    Its parent is this attempt's alone, goes with it, and is the place for what is not whole yet.
+    Its parent belongs only to this attempt, is removed with it, and can hold unfinished files.
     """
     check_output(output, evidence)
     target = Path(output).resolve()
@@ -106,7 +106,7 @@ def whole_directory(
         yield attempt
         attempt.chmod(0o755)
         sync_tree(attempt)
-        attempt.rename(target)  # over an empty directory too, in one step
+        attempt.rename(target)  # atomically, also over an empty directory
     _sync(target.parent)
 
 
@@ -114,10 +114,10 @@ def whole_directory(
 def whole_partition(
     target: str | os.PathLike[str], scratch: str | os.PathLike[str]
 ) -> Iterator[Path]:
-    """A directory in `scratch` to fill; it becomes `target` at the end, unless another did.
+    """Yield a directory in `scratch` to fill. It becomes `target` at the end, unless another did.
 
-    A cluster may run a task again, or twice at once: the attempts have the same bytes, the first to
-    be whole stays, and no file of another ever lies beside it.
+    A cluster may run a task again, or twice at once. All attempts write the same bytes; the first
+    to finish wins, and files of different attempts are never mixed.
     """
     with _attempt(Path(target), scratch) as attempt:
         yield attempt
@@ -133,24 +133,25 @@ def whole_partition(
 def _attempt(
     target: Path, parent: str | os.PathLike[str], *, hidden: bool = False
 ) -> Iterator[Path]:
-    """An empty directory within one that no other attempt has, here or on another machine."""
-    # Not the whole name: the target's own may be as long as the file system allows.
+    """Yield an empty directory within a unique one, also across machines."""
+    # Only part of the name: the target's may be as long as the file system allows.
     prefix = f"{'.' if hidden else ''}{target.name[:_NAME_PART]}.attempt-"
     try:
         own = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-    except OSError as error:  # by the name that was given, not by one that was made up
-        blamed = target if error.errno == errno.ENAMETOOLONG else parent
-        raise OSError(error.errno, error.strerror, os.fspath(blamed)) from error
+    except OSError as error:  # report the path that the user knows, not the temporary one
+        reported = target if error.errno == errno.ENAMETOOLONG else parent
+        raise OSError(error.errno, error.strerror, os.fspath(reported)) from error
     try:
         attempt = own / "whole"
         attempt.mkdir()
         yield attempt
     finally:  # after Ctrl-C as well
-        shutil.rmtree(own, ignore_errors=True)
+        with contextlib.suppress(OSError):  # rmtree raises some in spite of ignore_errors
+            shutil.rmtree(own, ignore_errors=True)
 
 
 def sync_tree(root: Path) -> None:
-    """Have every file and name below on disk."""
+    """Flush every file and directory of a tree to disk."""
     for directory, _, names in os.walk(root):
         for name in names:
             _sync(Path(directory) / name)
@@ -169,7 +170,7 @@ def _sync(path: Path) -> None:
 
 
 def copy_log_dir_files(log_dir: Files, target: Files, *, is_cleanly_stopped: bool) -> None:
-    """What a broker wants beside the partitions, unchanged. Checkpoints: `write_checkpoints`."""
+    """Copy the other files of a log dir unchanged. For checkpoints see `write_checkpoints`."""
     for kind in _COPIED:
         if kind is FileKind.CLEAN_SHUTDOWN and not is_cleanly_stopped:
             continue
@@ -187,31 +188,31 @@ def write_checkpoints(
     *,
     is_included: Callable[[TopicPartition], bool] = lambda _: True,
 ) -> None:
-    """The checkpoints of `log_dir`, of some partitions and with other offsets, to `target`.
+    """Write the checkpoints of `log_dir` to `target`, for some partitions and with changed offsets.
 
-    None in `changes` takes a row out. Rows keep their order, new ones follow. In place (`target` is
-    `log_dir`), a file whose rows stay the same is not touched.
+    None in `changes` removes a row. Rows keep their order, new ones follow. In place (`target` is
+    `log_dir`), a file whose rows do not change is not written.
     """
     for kind in CHECKPOINTS:
         before = _read_checkpoint(log_dir, kind)
         changed = changes.get(kind, {})
-        rows = {place: offset for place, offset in (before or {}).items() if is_included(place)}
-        for place, offset in changed.items():
+        rows = {key: offset for key, offset in (before or {}).items() if is_included(key)}
+        for key, offset in changed.items():
             if offset is None:
-                rows.pop(place, None)
+                rows.pop(key, None)
             else:
-                rows[place] = offset
+                rows[key] = offset
         is_same = rows == before or (before is None and not rows)
         if (is_same and target is log_dir) or (before is None and not rows):
             continue
-        entries = tuple(OffsetCheckpointEntry(*place, offset) for place, offset in rows.items())
+        entries = tuple(OffsetCheckpointEntry(*key, offset) for key, offset in rows.items())
         target.replace(kind.value, encode_offset_checkpoint(OffsetCheckpoint(entries)))
 
 
 def check_checkpoints(log_dir: Files) -> None:
-    """Refuse a log dir before anything is written, if its checkpoints could not be in the end.
+    """Raise OutputError, before anything is written, if a checkpoint cannot be decoded.
 
-    A broker takes a log dir offline for such a file; what it was to say is not guessed here.
+    A broker takes a log dir with such a file offline; its content is not guessed here.
     """
     for kind in CHECKPOINTS:
         try:
@@ -233,35 +234,36 @@ def _read_checkpoint(log_dir: Files, kind: FileKind) -> dict[TopicPartition, int
 
 
 def check_in_place(directory: str | os.PathLike[str]) -> None:
-    """Refuse to write where a change would reach files outside this directory.
+    """Raise OutputError if a change in this directory would change files outside it.
 
     A symbolic link may lead to another log dir. A file with more than one hard link may be part of
-    a backup (`cp -al`), which must not change with the original. Something else under a name of
-    Kafka's, such as a named pipe, could not be written in the end.
+    a backup (`cp -al`), which must not change with the original. Anything else with the name of a
+    Kafka file, such as a named pipe, could not be written.
     """
     if Path(directory).is_symlink():
         raise OutputError(
             f"{directory}: found a symbolic link, expected a directory of this log dir to write in"
             " place; --output copies what it leads to"
         )
-    _check_way(directory)
+    _check_links_above(directory)
     with os.scandir(directory) as entries:
         for entry in entries:
-            is_kafkas = parse_file_name(entry.name).kind is not FileKind.UNKNOWN
-            _check_written(entry.path, entry.stat(follow_symlinks=False), is_kafkas=is_kafkas)
+            is_kafka_file = parse_file_name(entry.name).kind is not FileKind.UNKNOWN
+            status = entry.stat(follow_symlinks=False)
+            _check_writable(entry.path, status, is_kafka_file=is_kafka_file)
 
 
 def check_log_dir_in_place(log_dir: str | os.PathLike[str]) -> None:
-    """Refuse the same of the files of a log dir that are written after the partitions."""
-    _check_way(log_dir)
+    """Check the files of a log dir that are written after the partitions in the same way."""
+    _check_links_above(log_dir)
     for name in _WRITTEN:
         path = Path(log_dir) / name
         with contextlib.suppress(FileNotFoundError):
-            _check_written(str(path), path.lstat(), is_kafkas=True)
+            _check_writable(str(path), path.lstat(), is_kafka_file=True)
 
 
-def _check_way(directory: str | os.PathLike[str]) -> None:
-    """Refuse a directory that a link below the given paths leads to, whatever may be read."""
+def _check_links_above(directory: str | os.PathLike[str]) -> None:
+    """Raise OutputError for a directory reached through a link, even with --follow-links."""
     if not Access(roots=access().roots).allows(os.fspath(directory)):
         real = os.path.realpath(directory)
         raise OutputError(
@@ -270,15 +272,15 @@ def _check_way(directory: str | os.PathLike[str]) -> None:
         )
 
 
-def _check_written(path: str, status: os.stat_result, *, is_kafkas: bool) -> None:
-    """Refuse a link, a file with other names and, under a name of Kafka's, what is no file."""
+def _check_writable(path: str, status: os.stat_result, *, is_kafka_file: bool) -> None:
+    """Raise OutputError for a link, several hard links, and a Kafka file that is not regular."""
     if stat.S_ISLNK(status.st_mode):
         raise OutputError(
             f"{path}: found a symbolic link, expected a file of this directory to write in place;"
             " --output writes a copy"
         )
     if not stat.S_ISREG(status.st_mode):
-        if is_kafkas:
+        if is_kafka_file:
             raise OutputError(
                 f"{path}: found {kind_of(status)}, expected a regular file to write in place;"
                 " --output writes a copy"
@@ -292,9 +294,9 @@ def _check_written(path: str, status: os.stat_result, *, is_kafkas: bool) -> Non
 
 @contextlib.contextmanager
 def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
-    """Hold a log dir's `.lock` as a broker does (FileLock.tryLock); OutputError if one has it.
+    """Hold a log dir's `.lock` as a broker does (FileLock.tryLock). Raises OutputError if held.
 
-    Where no broker ever was (neither `.lock` nor meta.properties) there is nothing to hold.
+    A directory that no broker ever used (neither `.lock` nor meta.properties) is not locked.
     """
     path = Path(log_dir) / FileKind.LOCK.value
     is_new = not os.path.lexists(path)
@@ -303,7 +305,7 @@ def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
         return
     fd = open_to_write(path, os.O_RDWR | (os.O_CREAT | os.O_EXCL if is_new else 0))
     try:
-        _check_written(str(path), _status(fd, path), is_kafkas=True)
+        _check_writable(str(path), _status(fd, path), is_kafka_file=True)
         _lock(fd, path)
         try:
             yield
@@ -311,7 +313,7 @@ def exclusive(log_dir: str | os.PathLike[str]) -> Iterator[None]:
             if is_new:
                 path.unlink(missing_ok=True)
     finally:
-        os.close(fd)  # which ends the lock
+        os.close(fd)  # releases the lock
 
 
 def _status(fd: int, path: Path) -> os.stat_result:

@@ -1,4 +1,4 @@
-"""A directory seen as if it had been written to, while the one beneath is only ever read."""
+"""An overlay of a directory: changes are kept in memory, the directory itself is only read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.access import ChangedError, open_evidence
 from kafka_log.clock import Clock, system_clock
-from kafka_log.disk.files import DiskFiles, File, Files
+from kafka_log.disk.files import DiskFiles, File, Files, modified_ms_of
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import parse_file_name
 
@@ -22,7 +22,7 @@ _COPY_CHUNK = 4 * 1024 * 1024
 
 
 class Change(NamedTuple):
-    """What became of one file of the directory beneath; sizes in bytes."""
+    """A change of one file of the directory; sizes in bytes."""
 
     name: str
     action: str  # created, deleted, renamed, truncated, extended, rewritten
@@ -35,7 +35,7 @@ class Content:
     """A file's bytes: the first `kept` of an original, then `tail`, then zeros up to `size`."""
 
     def __init__(self, original: str | None, size: int, modified_ms: int) -> None:
-        self.original = original  # path beneath
+        self.original = original  # path of the file on disk
         self.kept = self.size = self.size_before = size
         self.tail = bytearray()
         self.modified_ms = modified_ms
@@ -58,7 +58,7 @@ class Content:
         return length
 
     def write_at(self, position: int, data: Buffer) -> None:
-        if not len(data):  # a disk does not extend a file for nothing
+        if not len(data):  # an empty write does not extend a file
             return
         if position < self.kept:
             self._take_over(position)
@@ -75,7 +75,7 @@ class Content:
         self.size = size
 
     def save(self, files: DiskFiles, name: str) -> None:
-        """As a new file. Holes stay holes: a preallocated index takes no disk there either."""
+        """Write the content to a new file. Holes stay holes: preallocation takes no disk space."""
         Path(files.path(name)).open("xb").close()  # nothing is ever overwritten
         target = files.open(name)
         try:
@@ -87,7 +87,7 @@ class Content:
             target.close()
 
     def _copy_original(self, target: File) -> None:
-        """What is kept of the original: the bytes that were seen, if it has grown since."""
+        """Copy the kept part of the original; bytes appended since then are not copied."""
         buffer = memoryview(bytearray(min(_COPY_CHUNK, self.kept)))
         for start, end in _extents(self.original or "", self.kept):
             for position in range(start, end, _COPY_CHUNK):
@@ -96,14 +96,14 @@ class Content:
                 target.write_at(position, part)
 
     def drop(self) -> None:
-        """Nobody will ask for it again."""
+        """Release the content, which will not be read again."""
 
     def _read_original(self, position: int, target: memoryview) -> None:
         if self.original is not None:
             _read_exactly(self.original, position, target, size=self.size_before)
 
     def _take_over(self, position: int) -> None:
-        """Bring what follows `position` into memory, so that it can be written over."""
+        """Read the original from `position` on into memory, so that it can be overwritten."""
         moved = bytearray(self.kept - position)
         if self.original is not None:
             self._read_original(position, memoryview(moved))
@@ -130,7 +130,7 @@ def _limit(path: str) -> int:
 
 
 def _extents(path: str, size: int) -> Iterator[tuple[int, int]]:
-    """Where a file has data; all of it, where the file system cannot tell."""
+    """Yield the ranges of a file that have data; all of it if the file system does not know."""
     file = open_evidence(path, limit=_limit(path))
     fd = file.fileno()
     try:
@@ -140,12 +140,12 @@ def _extents(path: str, size: int) -> Iterator[tuple[int, int]]:
                 start = os.lseek(fd, end, os.SEEK_DATA)
                 hole = os.lseek(fd, start, os.SEEK_HOLE)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # which says: only a hole from `end` on
+                if error.errno != errno.ENXIO:  # ENXIO: only a hole from `end` on
                     yield end, size
                     return
                 start = os.fstat(fd).st_size
                 if start < size:
-                    yield start, size  # shorter than it was: whoever reads there says so
+                    yield start, size  # the file shrank: reading this range raises the error
                 return
             end = min(size, hole)
             yield start, end
@@ -187,19 +187,20 @@ class _OverlayFile(File):
 
 
 class OverlayFiles(Files):
-    """A directory seen as if it had been written to; the one beneath is only ever read.
+    """A directory with changes that are kept in memory; the files on disk are only read.
 
-    What was written is held in memory: side files and tails of segments, not whole logs.
+    Meant for small changes: side files and tails of segments, not whole logs.
     """
 
     def __init__(self, directory: str | os.PathLike[str], clock: Clock = system_clock) -> None:
         self.directory = os.fspath(directory)
         self._clock = clock
         beneath = DiskFiles(directory)
-        self._contents = {
-            name: Content(beneath.path(name), beneath.size(name), beneath.modified_ms(name))
-            for name in beneath.names()
-        }
+        self._contents = {}
+        for name in beneath.names():
+            status = beneath.status(name)
+            content = Content(beneath.path(name), status.st_size, modified_ms_of(status))
+            self._contents[name] = content
         self._sizes_before = {name: content.size for name, content in self._contents.items()}
 
     def __repr__(self) -> str:
@@ -229,7 +230,7 @@ class OverlayFiles(Files):
             self._contents[name] = self._new_content(name)
         return _OverlayFile(self.path(name), self._content(name), self._clock)
 
-    def _new_content(self, name: str) -> Content:  # noqa: ARG002  # for children to look at
+    def _new_content(self, name: str) -> Content:  # noqa: ARG002  # for subclasses
         return Content(None, 0, self._clock())
 
     def rename(self, old: str, new: str) -> None:
@@ -242,7 +243,7 @@ class OverlayFiles(Files):
         del self._contents[name]
 
     def replace(self, name: str, data: Buffer) -> None:
-        """The same, but what is written is a new file from the start: no `.tmp` is told of."""
+        """Replace a file without a `.tmp`, which would otherwise be listed as a change."""
         self._contents.pop(f"{name}.tmp", None)
         self._contents[name] = Content(None, 0, self._clock())
         self.write(name, data)
@@ -257,7 +258,7 @@ class OverlayFiles(Files):
             raise FileNotFoundError(2, "no such file", self.path(name)) from None
 
     def changes(self) -> list[Change]:
-        """What became of each file, by name; files left alone are not listed."""
+        """Return the changes by file name; unchanged files are not listed."""
         now_at = {
             content.original: name for name, content in self._contents.items() if content.original
         }
@@ -281,7 +282,7 @@ class OverlayFiles(Files):
         return _without_replaced(found)
 
     def is_same_as_before(self, name: str) -> bool:
-        """Whether a file of this name was here before, with just the bytes that it has now."""
+        """Return whether the directory on disk has this file with the same content."""
         content = self._contents.get(name)
         if content is None or self._sizes_before.get(name) != content.size:
             return False
@@ -297,7 +298,7 @@ class OverlayFiles(Files):
         return True
 
     def write_to(self, directory: str | os.PathLike[str]) -> None:
-        """A copy of the directory as it now is. `directory` must exist."""
+        """Write all files with their changes to `directory`, which must exist."""
         target = DiskFiles(directory)
         for name, content in sorted(self._contents.items()):
             content.save(target, name)
@@ -313,7 +314,7 @@ def _action(content: Content, before: int) -> str | None:
 
 
 def _without_replaced(changes: list[Change]) -> list[Change]:
-    """A file deleted and made anew under its name is one change, not two."""
+    """Merge the deletion and the new creation of a file into one change."""
     deleted = {change.name: change for change in changes if change.action == "deleted"}
     merged = [
         change._replace(size_before=deleted[change.name].size_before)
@@ -321,5 +322,7 @@ def _without_replaced(changes: list[Change]) -> list[Change]:
         else change
         for change in changes
     ]
-    anew = {change.name for change in merged if change.action == "rewritten"}
-    return [change for change in merged if change.action != "deleted" or change.name not in anew]
+    rewritten = {change.name for change in merged if change.action == "rewritten"}
+    return [
+        change for change in merged if change.action != "deleted" or change.name not in rewritten
+    ]

@@ -1,14 +1,14 @@
-"""An overlay for whole logs: what is large and new goes to a scratch directory, or nowhere.
+"""An overlay for whole logs: new large files are kept in a scratch directory, or not at all.
 
     OverlayFiles(directory)                   all in memory: side files, tails of segments
-    ScratchFiles(directory, scratch=folder)   new `.log` files in `folder`; a copy takes them over
-                                              by renaming them
-    ScratchFiles(directory)                   of a new `.cleaned` log only its size is known: a dry
-                                              run that nobody reads again
+    ScratchFiles(directory, scratch=folder)   new `.log` files in `folder`; a copy of the directory
+                                              moves them there
+    ScratchFiles(directory)                   only the size of a new `.cleaned` log is kept: for a
+                                              dry run, whose output is not read
     ScratchFiles(…, scratch=folder, keeps_cleaned=False)
                                               both: other new `.log` files in `folder`
 
-The directory beneath is only ever read, as with any overlay.
+As with any overlay, the directory itself is only read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from kafka_log.clock import system_clock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import Content, OverlayFiles
-from kafka_log.disk.watched_files import Watch, WatchedFile
+from kafka_log.disk.watched_files import ReadWatch, WatchedFile
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class ScratchFiles(OverlayFiles):
-    """`scratch` must exist, and lie where a copy is made if one is to be made of it."""
+    """An overlay with a `scratch` directory, which must exist, on the file system of a copy."""
 
     def __init__(
         self,
@@ -48,13 +48,13 @@ class ScratchFiles(OverlayFiles):
         self._scratch = None if scratch is None else os.fspath(scratch)
         self._keeps_cleaned = keeps_cleaned and scratch is not None
         self._keeps = False
-        self.watch = Watch()
+        self.watch = ReadWatch()
 
     @contextlib.contextmanager
     def keeping(self) -> Iterator[None]:
-        """All that is written is kept, without a scratch directory in memory.
+        """Keep everything that is written, in memory if there is no scratch directory.
 
-        For a load: it may split a segment, and reads what it wrote.
+        For a load, which may split a segment and reads what it wrote.
         """
         self._keeps = True
         try:
@@ -66,21 +66,21 @@ class ScratchFiles(OverlayFiles):
         return WatchedFile(super().open(name, create=create, write=write), self.watch)
 
     def path_on_disk(self, name: str) -> str | None:
-        """Where just the bytes of this file lie, if anywhere, for who reads them by itself."""
+        """Return the path of a file on disk with exactly this content, if there is one."""
         content = self._content(name)
         if isinstance(content, _ScratchContent):
             return content.path
         return content.original if content.is_original else None
 
     def adopt(self, name: str, path: str | os.PathLike[str]) -> None:
-        """A file that somebody else wrote, on the file system of the scratch directory."""
+        """Add a file that another process wrote, on the file system of the scratch directory."""
         content = self._new_content(name)
         source = Path(path)
         modified_ms = source.stat().st_mtime_ns // 1_000_000
         if isinstance(content, _ScratchContent):
             source.replace(content.path)
             content.size = Path(content.path).stat().st_size
-        elif isinstance(content, _SizeAlone):
+        elif isinstance(content, _SizeOnly):
             content.size = source.stat().st_size
         else:
             content.write_at(0, source.read_bytes())
@@ -92,14 +92,14 @@ class ScratchFiles(OverlayFiles):
         if parsed.kind is FileKind.LOG:
             is_kept = self._keeps_cleaned or self._keeps or parsed.state is not FileState.CLEANED
             if not is_kept:
-                return _SizeAlone(None, 0, self._clock())
+                return _SizeOnly(None, 0, self._clock())
             if self._scratch is not None:
                 return _ScratchContent(self._scratch, self._clock())
         return super()._new_content(name)
 
 
-class _SizeAlone(Content):
-    """Bytes that were written and are not kept."""
+class _SizeOnly(Content):
+    """Written bytes that are not kept."""
 
     def write_at(self, position: int, data: Buffer) -> None:
         self.size = max(self.size, position + len(memoryview(data).cast("B")))
@@ -112,7 +112,7 @@ class _SizeAlone(Content):
 
 
 class _ScratchContent(Content):
-    """A file of its own. It is opened for each access: a log may have more of them than handles."""
+    """A file in the scratch directory. It is opened for each access, to save file descriptors."""
 
     def __init__(self, scratch: str, modified_ms: int) -> None:
         super().__init__(None, 0, modified_ms)
@@ -155,7 +155,7 @@ class _ScratchContent(Content):
         self._files.delete_if_exists(self._name)
 
     def save(self, files: DiskFiles, name: str) -> None:
-        """By its new name: bytes are written once."""
+        """Rename the file to its target, so that the bytes are written only once."""
         target = Path(files.path(name))
         target.open("xb").close()  # nothing is ever overwritten
         path = Path(self.path)

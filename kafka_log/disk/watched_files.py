@@ -1,4 +1,4 @@
-"""Files that tell how much of them is read: for who wants to know how far long work is."""
+"""Files that count the bytes that are read, to show the progress of long operations."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     OnRead = Callable[[int], None]
 
 
-class Watch:
-    """Who is told of bytes that were read; nobody, until it is set."""
+class ReadWatch:
+    """Holds the function that is called with each number of bytes read; None until it is set."""
 
     def __init__(self) -> None:
         self.on_read: OnRead | None = None
 
 
 class WatchedFile(File):
-    def __init__(self, file: File, watch: Watch) -> None:
+    def __init__(self, file: File, watch: ReadWatch) -> None:
         self.path = file.path
         self._file = file
         self._watch = watch
@@ -63,11 +63,11 @@ class WatchedFile(File):
 
 
 class WatchedDiskFiles(DiskFiles):
-    """A real directory, of which it is told how much is read."""
+    """A real directory that counts the bytes that are read."""
 
     def __init__(self, directory: str) -> None:
         super().__init__(directory)
-        self.watch = Watch()
+        self.watch = ReadWatch()
 
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:
         return WatchedFile(super().open(name, create=create, write=write), self.watch)

@@ -1,20 +1,20 @@
-"""What kafka-dump-log prints for every kind of file, and the same as JSON.
+"""Print what kafka-dump-log prints for every kind of file, as text or as JSON.
 
-columns        large logs: columns to lines, by kernels
+columns        dump large logs from columns, with kernels
 decoders       the decoders of kafka-dump-log for internal topics
 file_pieces    read a large side file in pieces
-gaps           offsets that do not follow each other
+gaps           pairs of offsets that are not consecutive
 index_slots    the slots of an index, in pieces
 indexes        `.index` and `.timeindex`, checked against the log
-kernels        fill templates from columns
+kernels        fill templates from columns, compiled
 lines          the lines of a log, as text and as JSON
 logs           `.log` and `.checkpoint` files
 options        options and filters of a dump
 output         write lines to a stream in large pieces
-report         findings while a dump runs, and its summary
-rows           small logs and rare cases, batch by batch
-side_files     the other files, one entry per line
-template       a line with fields to fill
+report         report findings while a dump runs, and a summary
+rows           dump small logs and rare cases, batch by batch
+side_files     dump the other files, one entry per line
+template       a line with placeholders
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
     "Report",
     "dump",
     "dump_file",
-    "is_kafkas",
+    "is_kafka_file",
 ]
 
 _BY_ENDING = {kind.value: kind for kind in (*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT)}
@@ -67,18 +67,20 @@ def dump(
     *,
     on_progress: Callable[[int], None] | None = None,
 ) -> None:
-    """All files one after the other, then the reports. `on_progress` is told bytes done so far."""
-    done = 0
+    """Dump all files, then print the reports. `on_progress` gets the bytes processed so far."""
+    finished_bytes = 0
     files = list(files)
-    together = sum(file.size for file in files if file.name.kind in BATCH_FILE_KINDS)
+    total_bytes = sum(file.size for file in files if file.name.kind in BATCH_FILE_KINDS)
 
-    def at(position: int) -> None:
+    def add_finished(position: int) -> None:
         if on_progress is not None:
-            on_progress(done + position)
+            on_progress(finished_bytes + position)
 
     for file in files:
         try:
-            dump_file(file, options, output, report, together=together, on_progress=at)
+            dump_file(
+                file, options, output, report, total_bytes=total_bytes, on_progress=add_finished
+            )
         except FormatError as error:
             report.found(error)
         except MemoryError:
@@ -91,7 +93,7 @@ def dump(
             if output.failure is not None or isinstance(error, InterruptedError):
                 raise
             report.unreadable(error.filename or file.path, error.strerror or str(error))
-        done += file.size
+        finished_bytes += file.size
     output.flush()
     report.summarize()
 
@@ -102,9 +104,10 @@ def dump_file(
     output: Output,
     report: Report,
     *,
-    together: int = 0,
+    total_bytes: int = 0,
     on_progress: Callable[[int], None] | None = None,
 ) -> None:
+    """Dump one file. `total_bytes` is the size of all logs of this dump."""
     file = file._replace(path=_java_path(file.path), name=_name_of(file))
     kind = file.name.kind
     report.begin(file)
@@ -119,9 +122,9 @@ def dump_file(
     _announce(file, options, output)
     with open_evidence(file.path, limit=limit) as opened:
         file = file._replace(size=opened.size)
-        if kind is FileKind.LOCK:  # nothing is in it
+        if kind is FileKind.LOCK:  # it is empty
             return
-        _dump_opened(file, opened, options, output, report, together, on_progress)
+        _dump_opened(file, opened, options, output, report, total_bytes, on_progress)
 
 
 def _dump_opened(
@@ -130,14 +133,16 @@ def _dump_opened(
     options: DumpOptions,
     output: Output,
     report: Report,
-    together: int,
+    total_bytes: int,
     on_progress: Callable[[int], None] | None,
 ) -> None:
     kind = file.name.kind
     if kind in BATCH_FILE_KINDS:
         from kafka_log.dump.logs import dump_log
 
-        dump_log(file, opened, options, output, report, together=together, on_progress=on_progress)
+        dump_log(
+            file, opened, options, output, report, total_bytes=total_bytes, on_progress=on_progress
+        )
     elif kind in OFFSET_INDEX_KINDS or kind in TIME_INDEX_KINDS:
         from kafka_log.dump import indexes
 
@@ -166,13 +171,13 @@ def _announce(file: FoundFile, options: DumpOptions, output: Output) -> None:
     output.text(json_line(row))
 
 
-def is_kafkas(file: FoundFile) -> bool:
-    """Whether this is a file of Kafka's, by its name."""
+def is_kafka_file(file: FoundFile) -> bool:
+    """Return whether the name is that of a Kafka file."""
     return _name_of(file).kind is not FileKind.UNKNOWN
 
 
 def _name_of(file: FoundFile) -> FileName:
-    """A file that somebody renamed still ends in what it is."""
+    """Return the parsed name; a renamed file is recognised by its suffix."""
     if file.name.kind is not FileKind.UNKNOWN:
         return file.name
     path = Path(file.name.stem)
@@ -181,5 +186,5 @@ def _name_of(file: FoundFile) -> FileName:
 
 
 def _java_path(path: str) -> str:
-    """java.io.File's normal form."""
+    """Normalise a path as java.io.File does."""
     return _SLASHES.sub("/", path).rstrip("/") or "/"

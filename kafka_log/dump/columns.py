@@ -1,7 +1,7 @@
-"""A large log: whole columns to lines, by the kernels.
+"""Dump a large log: the kernels turn whole columns into lines.
 
-What they do not know goes through the row writer, batch by batch: legacy messages, control batches,
-and whatever is damaged. So both ways give the same lines.
+The row writer dumps what the kernels cannot, batch by batch: legacy messages, control batches, and
+everything that is damaged. So both ways give the same lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from kafka_format.access import access
 from kafka_format.attributes import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL
 from kafka_format.columnar.headers import BatchColumns, BatchScan, kernel_bytes
-from kafka_format.columnar.records import RecordColumns, RecordScan
+from kafka_format.columnar.records import RecordScan
 from kafka_format.columnar.window import readonly
 from kafka_format.log_file import LogFile, SegmentEnd
 from kafka_format.record import TimestampType
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.dump.options import DumpOptions, Filters
     from kafka_log.dump.output import Output
     from kafka_log.dump.report import Report
@@ -77,8 +78,8 @@ _RECORD_FIELDS = (
 _RECORD_NAMES = {"key_size": "key_length", "value_size": "value_length"}
 
 
-class Compiled:
-    """A template as the kernels take it."""
+class CompiledTemplate:
+    """A template in the form that the kernels take."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Compiled:
         self._ops.append((kind, a, b, c, d))
 
     def _span(self, *texts: str) -> int:
-        """The number of the first of these."""
+        """Add texts as spans; return the number of the first."""
         self._spans += [text.encode("utf-8", "surrogateescape") for text in texts]
         return len(self._spans) - len(texts)
 
@@ -121,8 +122,8 @@ class Compiled:
         if name in _CHOICES:
             self._add(k.CHOICE, self._column(name), self._span(*_CHOICES[name]))
         elif name == "delete_horizon_ms":
-            before, behind = lines.delete_horizon(0).split("0")
-            absent, around = self._span(lines.delete_horizon(None)), self._span(before, behind)
+            before, after = lines.delete_horizon(0).split("0")
+            absent, around = self._span(lines.delete_horizon(None)), self._span(before, after)
             value, flag = self._column("base_timestamp"), self._column("has_delete_horizon")
             self._add(k.OPTIONAL, value, flag, absent, around)
         elif name == "stored_timestamp":
@@ -175,8 +176,8 @@ def dump_columns(
     return end_of(walk)
 
 
-class _Scan:
-    """Dumps a scan's pieces while it is iterated over; yields the batches they were of."""
+class _DumpScan:
+    """Dumps the pieces of a scan while it is iterated over, and yields their batches."""
 
     def __init__(self, scan: BatchScan | RecordScan, dump: Callable[[Any], BatchColumns]) -> None:
         self._scan = scan
@@ -213,25 +214,25 @@ class _ColumnDump:
         self._is_compiled = can_compile()
         self._kernels = k.load(compiled=self._is_compiled)
         lines = writer.lines
-        self._batch = Compiled(lines.batch, lines)
-        self._legacy_batch = Compiled(lines.legacy_batch, lines)
-        self._of_batch = Compiled(lines.of_batch, lines)
-        self._record = Compiled(
+        self._batch = CompiledTemplate(lines.batch, lines)
+        self._legacy_batch = CompiledTemplate(lines.legacy_batch, lines)
+        self._of_batch = CompiledTemplate(lines.of_batch, lines)
+        self._record = CompiledTemplate(
             lines.record, lines, first_fields=_RECORD_FIELDS, first_spans=_RECORD_SPANS
         )
         self._out = np.empty(_OUT_BYTES, np.uint8)
-        self._has_line = False  # the batch that the next piece may continue
+        self._has_line = False  # whether the line of a batch that continues was written
 
-    def scan_from(self, position: int, end: int) -> _Scan:
+    def scan_from(self, position: int, end: int) -> _DumpScan:
         if self._options.deep:
             records = RecordScan(
                 self._log, path=self._path, start=position, end=end, threads=_THREADS
             )
-            return _Scan(records, self._dump_records)
+            return _DumpScan(records, self._dump_records)
         batches = BatchScan(self._log, path=self._path, start=position, end=end)
-        return _Scan(batches, self._dump_batches)
+        return _DumpScan(batches, self._dump_batches)
 
-    # ------------------------------------------------------------------ batches alone
+    # ------------------------------------------------------------------ only batches
 
     def _dump_batches(self, batches: BatchColumns) -> BatchColumns:
         shown = self._may_pass(batches)
@@ -247,7 +248,9 @@ class _ColumnDump:
             self._output.write(text.data)
         return batches
 
-    def _render_batches(self, template: Compiled, batches: BatchColumns) -> tuple[Bytes, Int64s]:
+    def _render_batches(
+        self, template: CompiledTemplate, batches: BatchColumns
+    ) -> tuple[Bytes, Int64s]:
         count = len(batches)
         columns = template.columns(lambda name: _batch_column(batches, name), count)
         out = np.empty(template.room * count, np.uint8)
@@ -261,13 +264,13 @@ class _ColumnDump:
         self._writer.report_invalid(self._row(batches, batch))
 
     def _row(self, batches: BatchColumns, batch: int) -> Any:
-        """The batch as the row decoder knows it."""
+        """Return the batch as the row decoder reads it."""
         position = int(batches.position[batch])
         end = position + int(batches.size_in_bytes[batch])
         return next(LogFile(self._log, path=self._path, start=position, end=end).batches())
 
     def _may_pass(self, batches: BatchColumns) -> Bools:
-        """RowWriter's rule, for all batches at once."""
+        """Apply the rule of `RowWriter._may_pass` to all batches at once."""
         filters = self._filters
         shown = np.ones(len(batches), np.bool_)
         if not filters:
@@ -300,7 +303,7 @@ class _ColumnDump:
         by_row[[damage.batch for damage in records.damage]] = True
         by_row |= batches.size_in_bytes > access().max_decompressed_bytes
         if records.is_continuation and by_row[0]:
-            return batches  # all of it was written when it began
+            return batches  # all of it was written with its first piece
         edges = np.searchsorted(records.batch, np.arange(len(batches) + 1)).astype(np.int64)
         by_row |= self._has_large_record(records, edges)
         cuts = np.flatnonzero(by_row).tolist()
@@ -315,9 +318,9 @@ class _ColumnDump:
         return batches
 
     def _has_large_record(self, records: RecordColumns, edges: Int64s) -> Bools:
-        """Which batches have a line that the row writer gives in parts, and we as a whole.
+        """Return which batches have a line that only the row writer can write in parts.
 
-        But none of which this piece has only some rows: the others are in our hands already.
+        Not batches of which this piece has only some rows: other rows may have been written here.
         """
         batches = records.batches
         found = np.zeros(len(batches), np.bool_)
@@ -328,7 +331,7 @@ class _ColumnDump:
         return found
 
     def _dump_run(self, records: RecordColumns, first: int, last: int, edges: Int64s) -> None:
-        """Batches first..last, all of them plain."""
+        """Dump the batches from `first` up to `last`, all of which the kernels can render."""
         rows = slice(int(edges[first]), int(edges[last]))
         self._count_offsets(records.offset[rows])
         batches = records.batches[first:last]
@@ -406,7 +409,7 @@ class _ColumnDump:
 
 
 def _batch_column(batches: BatchColumns, name: str) -> Any:
-    """A column by the name it has in templates; those that stand in the table have it there too."""
+    """Return a column by its name in templates; most have the same name in the table."""
     attributes = batches.attributes
     if name == "compression":
         return batches.codec
@@ -420,7 +423,7 @@ def _batch_column(batches: BatchColumns, name: str) -> Any:
 
 
 def _last_sequence(batches: BatchColumns) -> Int64s:
-    """BatchHeader.last_sequence, with its int arithmetic."""
+    """Compute BatchHeader.last_sequence, with the arithmetic of Java's int."""
     sequence, delta = batches.base_sequence, batches.last_offset_delta
     wraps = sequence > _int32(_INT32_MAX - delta)
     following = np.where(wraps, delta - (_INT32_MAX - sequence) - 1, sequence + delta)
@@ -438,12 +441,12 @@ def _record_column(records: RecordColumns, rows: slice, name: str) -> Any:
     return getattr(records, _RECORD_NAMES.get(name, name))[rows]
 
 
-def _chosen(batches: BatchColumns, which: Bools) -> BatchColumns:
-    if which.all():
+def _chosen(batches: BatchColumns, mask: Bools) -> BatchColumns:
+    if mask.all():
         return batches
     crc = batches.computed_crc
     return BatchColumns(
-        batches.table[:, which],
+        batches.table[:, mask],
         path=batches.path,
-        computed_crc=None if crc is None else crc[which],
+        computed_crc=None if crc is None else crc[mask],
     )

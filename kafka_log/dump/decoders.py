@@ -1,11 +1,11 @@
-"""What kafka-dump-log's decoders print for a record, letter by letter.
+"""Decode a record to exactly the text that kafka-dump-log's decoders print.
 
-Each decoder takes the key and value of a record and its offset in the log, and gives the texts
-behind `key: ` and `payload: `; None where the tool prints no such part.
+Each decoder takes the key and value of a record and its offset in the log, and returns the texts
+after `key: ` and `payload: `; None where the tool does not print that part.
 
-Mirrors the MessageParsers inside org.apache.kafka.tools.DumpLogSegments 4.3.1, their complaints
-included: a record that cannot be read is a text, not an error. The types 9, 18 and 24 and the
-metadata record 29, which our tables have and 4.3.1 has not, are unknown here as they are to it.
+Mirrors the MessageParsers inside org.apache.kafka.tools.DumpLogSegments 4.3.1, including their
+error texts: a record that cannot be read is a text, not an error. The types 9, 18 and 24 and the
+metadata record 29 are in our tables but not in 4.3.1: they are reported as unknown.
 """
 
 import json
@@ -29,7 +29,7 @@ from kafka_format.schemas.metadata import BY_API_KEY
 
 _UNKNOWN_TO_4_3_1 = frozenset({9, 18, 24})
 _UNKNOWN_METADATA_TO_4_3_1 = frozenset({29})
-_PREFIX = 2  # bytes of a key's type, of a value's version
+_PREFIX = 2  # bytes of a key's type, or of a value's version
 
 
 class Decoded(NamedTuple):
@@ -62,7 +62,7 @@ def share_group_state_decoder(key: Buffer | None, value: Buffer | None, *, offse
 def _coordinator_record(
     topic: CoordinatorTopic, key: Buffer | None, value: Buffer | None, offset: int
 ) -> Decoded:
-    if key is None:  # here the original ends with an exception, whatever else there is to print
+    if key is None:  # kafka-dump-log ends with an exception here
         raise MalformedRecordError(
             Location(MEMORY, 0), f"no key at offset {offset}", f"a key of {topic.value}"
         )
@@ -97,12 +97,12 @@ def _short(data: Buffer, part: str) -> int:
     return int.from_bytes(data[:_PREFIX], "big", signed=True)
 
 
-def _part(schema: Schema, version: int, data: Buffer, said: int, part: str) -> Message:
+def _part(schema: Schema, version: int, data: Buffer, shown_version: int, part: str) -> Message:
     try:
         return decode_message(schema, version, data, _PREFIX)
     except FormatError as error:
         raise _UnreadableError(
-            f"Could not read record with version {said} from {part}'s buffer "
+            f"Could not read record with version {shown_version} from {part}'s buffer "
             f"due to: {kafka_text(error)}."
         ) from None
 
@@ -118,7 +118,7 @@ def coordinator_value_node(message: Message) -> dict[str, Any]:
 
 
 def _decode_embedded(node: dict[str, Any], name: str, schema: Schema, member: Message) -> None:
-    """Bytes that cannot be read stay bytes."""
+    """Decode bytes inside a message in place; leave them as they are if they cannot be read."""
     data: bytes = getattr(member, name)
     try:
         version = _short(data, name)
@@ -130,7 +130,7 @@ def _decode_embedded(node: dict[str, Any], name: str, schema: Schema, member: Me
 
 
 def _check_version(schema: Schema, version: int, message: Message) -> None:
-    """Kafka's readers take a version that is too new, until they come to a struct inside."""
+    """Raise as Kafka's readers do: they accept a version that is too new unless it has structs."""
     if version > schema.highest and any(True for _ in _structs(message)):
         raise _UnreadableError(f"Can't read version {version} of {schema.name}")
 
@@ -138,7 +138,7 @@ def _check_version(schema: Schema, version: int, message: Message) -> None:
 def _structs(message: Message) -> Iterator[Message]:
     for value in message.fields.values():
         values = value if isinstance(value, tuple) else (value,)
-        yield from (each for each in values if isinstance(each, Message))
+        yield from (value for value in values if isinstance(value, Message))
 
 
 # --- __cluster_metadata, __remote_log_metadata --------------------------------------------------
@@ -201,8 +201,8 @@ def _framed(
 
 
 def _constant_name(name: str) -> str:
-    """RegisterBrokerRecord as the enum's REGISTER_BROKER_RECORD."""
-    return "".join(f"_{each}" if each.isupper() else each for each in name)[1:].upper()
+    """Return the enum constant of a record: REGISTER_BROKER_RECORD for RegisterBrokerRecord."""
+    return "".join(f"_{letter}" if letter.isupper() else letter for letter in name)[1:].upper()
 
 
 def _segment_text(record: Message) -> str:
@@ -314,7 +314,7 @@ _CONTROL_LABELS = {
 
 
 def control_record_text(key: Buffer | None, value: Buffer | None) -> str:
-    """What stands at the end of a control record's line; a FormatError where the tool would die."""
+    """Return the end of a control record's line. Raises FormatError where the tool would crash."""
     record = decode_control_record(key, value)
     type_, message = record.type, record.value
     if not isinstance(type_, ControlRecordType) or not isinstance(message, Message):
@@ -328,7 +328,7 @@ def control_record_text(key: Buffer | None, value: Buffer | None) -> str:
 
 
 def json_text(node: Any) -> str:
-    """A tree of JSON values as Jackson's JsonNode.toString writes it: no spaces, Java's numbers."""
+    """Format JSON as Jackson's JsonNode.toString does: no spaces, numbers as Java prints them."""
     if isinstance(node, str):
         return quoted(node)
     if isinstance(node, dict):
@@ -348,15 +348,15 @@ _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def _fast_json_text(node: Any) -> str:
-    """`json_text` of a tree without floats: Python's differs only in the hex of control letters."""
+    """Format JSON without floats: Python differs only in the hex digits of control characters."""
     text = _ENCODE(node)
     return json_text(node) if "\\u" in text else text
 
 
 def java_double(value: float) -> str:
-    """Double.toString: the shortest decimal that is this double, of two digits at least.
+    """Format as Double.toString: the shortest decimal for this double, with at least two digits.
 
-    So since Java 19; before, some doubles had digits too many (1.9999999999999998E23 for 2e23).
+    As since Java 19; earlier releases print too many digits for some (2e23: 1.9999999999999998E23).
     """
     if math.isnan(value):
         return "NaN"
@@ -366,7 +366,7 @@ def java_double(value: float) -> str:
     if value == 0:
         return f"{sign}0.0"
     digits, exponent = _digits(repr(abs(value)))
-    if len(digits) == 1:  # then the nearest of two digits: 4.9E-324 rather than 5.0E-324
+    if len(digits) == 1:  # use the nearest with two digits: 4.9E-324 instead of 5.0E-324
         digits, exponent = _digits(f"{abs(value):.1e}")
     point = len(digits) + exponent  # digits before the decimal point
     if not 1e-3 <= abs(value) < 1e7:
@@ -377,6 +377,6 @@ def java_double(value: float) -> str:
 
 
 def _digits(text: str) -> tuple[str, int]:
-    """Significant digits without zeros at either end, and the power of ten they stand before."""
+    """Return the significant digits, without zeros at either end, and their power of ten."""
     _, digits, exponent = Decimal(text).normalize().as_tuple()
     return "".join(map(str, digits)), int(exponent)

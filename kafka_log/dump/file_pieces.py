@@ -1,4 +1,4 @@
-"""A file's bytes, some at a time: an index may have two gigabytes of them."""
+"""Read a large file in pieces: an index may have two gigabytes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _ZEROS = bytes(PIECE)
 
 
 def iter_pieces(file: EvidenceFile, start: int, end: int, size: int = PIECE) -> Iterator[bytes]:
-    """The bytes from `start` to `end`; ChangedError if they are no longer there."""
+    """Yield the bytes from `start` to `end`. Raises ChangedError if the file shrank."""
     while start < end:
         file.seek(start)
         data = file.read(min(size, end - start))
-        while len(data) < min(size, end - start):  # the rest of a whole number of slots
+        while len(data) < min(size, end - start):  # a piece must be a whole number of slots
             data += file.read(min(size, end - start) - len(data))
         yield data
         start += len(data)
 
 
 def zeros_from(file: EvidenceFile, position: int, end: int) -> int:
-    """Count the zeros that follow."""
+    """Return how many zeros follow `position`."""
     zeros = 0
     for data in iter_pieces(file, position, end):
-        if not _ZEROS.startswith(data):  # fast, where stripping is not
+        if not _ZEROS.startswith(data):  # faster than stripping zeros
             return zeros + len(data) - len(data.lstrip(b"\0"))
         zeros += len(data)
     return zeros

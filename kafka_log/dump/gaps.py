@@ -1,4 +1,4 @@
-"""Where offsets do not follow each other: a log may have as many such places as records."""
+"""Collect gaps between offsets, of which a log may have as many as records."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _MERGED = 1024 * 1024
 
 
 class Gaps:
-    """Pairs of an offset and the one behind it; of several with the same first, the last counts.
+    """Pairs of an offset and the one that follows; a pair replaces one with the same first offset.
 
-    A few are a dict. Many become arrays, 16 bytes a pair, and are sorted together whenever there
-    are twice as many as were when it was last done, so that pairs met again and again stay few.
+    A few pairs are kept in a dict. Many become arrays, 16 bytes per pair, which are merged whenever
+    their size has doubled since the last merge, so that repeated pairs do not accumulate.
     """
 
     def __init__(self) -> None:
         self._recent: dict[int, int] = {}
         self._merged: list[tuple[Int64s, Int64s]] = []
-        self._enough = _MERGED
+        self._merge_size = _MERGED
 
     def __bool__(self) -> bool:
         return bool(self._recent or self._merged)
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        """In the order of offsets."""
+        """Iterate in the order of offsets."""
         if not self._merged:
             yield from sorted(self._recent.items())
             return
@@ -41,16 +41,16 @@ class Gaps:
         self._merge()
         ((offsets, following),) = self._merged
         for start in range(0, len(offsets), _RECENT):
-            some = slice(start, start + _RECENT)
-            yield from zip(offsets[some].tolist(), following[some].tolist(), strict=True)
+            chunk = slice(start, start + _RECENT)
+            yield from zip(offsets[chunk].tolist(), following[chunk].tolist(), strict=True)
 
-    def first(self, most: int | None) -> tuple[Iterator[tuple[int, int]], int]:
-        """Return the first `most` pairs, and how many more there are."""
+    def first(self, limit: int | None) -> tuple[Iterator[tuple[int, int]], int]:
+        """Return the first `limit` pairs, and how many more there are."""
         if self._merged:
             self._pack()
             self._merge()
         count = len(self._merged[0][0]) if self._merged else len(self._recent)
-        return islice(self, most), 0 if most is None else max(0, count - most)
+        return islice(self, limit), 0 if limit is None else max(0, count - limit)
 
     def add(self, offset: int, following: int) -> None:
         self._recent[offset] = following
@@ -75,16 +75,16 @@ class Gaps:
 
     def _append(self, offsets: Int64s, following: Int64s) -> None:
         self._merged.append((offsets, following))
-        if sum(len(each) for each, _ in self._merged) >= self._enough:
+        if sum(len(array) for array, _ in self._merged) >= self._merge_size:
             self._merge()
-            self._enough = max(_MERGED, 2 * len(self._merged[0][0]))
+            self._merge_size = max(_MERGED, 2 * len(self._merged[0][0]))
 
     def _merge(self) -> None:
-        """One array of each, sorted; quick where offsets grow, as they do in a log."""
+        """Merge all arrays into one pair, sorted; fast if offsets increase, as they do in a log."""
         import numpy as np
 
-        offsets = np.concatenate([each for each, _ in self._merged])
-        following = np.concatenate([each for _, each in self._merged])
+        offsets = np.concatenate([array for array, _ in self._merged])
+        following = np.concatenate([array for _, array in self._merged])
         self._merged = []
         order = np.argsort(offsets, kind="stable")
         offsets = offsets[order]

@@ -1,7 +1,7 @@
-"""An index by its slots, some at a time: a broker may preallocate 2 GiB of them for a few entries.
+"""Read the slots of an index in pieces: a broker may preallocate 2 GiB of them for a few entries.
 
-What `decode` says of a whole file (kafka_format.index_end) is asked here of its pieces: each begins
-with the last entry of the one before, which the next must follow.
+The rules of kafka_format.index_end for a whole file are applied to each piece, which begins with
+the last entry of the piece before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PIECE_SLOTS = 64 * 1024
 
 
 class IndexEnd(NamedTuple):
-    """Where the entries end, why, and what lies behind: IndexParts without the bytes."""
+    """Where the entries end, why, and what follows: IndexParts without the bytes."""
 
     stop_position: int
     padding_bytes: int
@@ -33,7 +33,7 @@ class IndexEnd(NamedTuple):
 
 
 class IndexSlots:
-    """Every whole slot is one that Kafka takes for an entry, whatever it holds."""
+    """All whole slots of an index, which Kafka treats as entries, whatever they hold."""
 
     def __init__(
         self,
@@ -51,16 +51,16 @@ class IndexSlots:
         return self.size // self.slot_size
 
     def __getitem__(self, number: int) -> dict[str, int]:
-        """One slot by the names of its fields."""
+        """Return one slot as a dict of its fields."""
         position = range(len(self))[number] * self.slot_size
         (slot,) = self._slots(next(iter_pieces(self._file, position, position + self.slot_size)))
         names = self._dtype.names or ()
         return dict(zip(names, slot.tolist(), strict=True))
 
-    def shown(self) -> Iterator[tuple[int, Slots]]:
-        """Slots, with the position of their first, up to where the original stops.
+    def dumped(self) -> Iterator[tuple[int, Slots]]:
+        """Yield slots with the position of their first, up to where kafka-dump-log stops.
 
-        That is the first one behind slot 0 that has the base offset.
+        That is the first slot after slot 0 that has the base offset.
         """
         position = 0
         for data in self._pieces():

@@ -1,16 +1,15 @@
-"""`.index` and `.timeindex`: their entries, checked against the log beside them.
+"""Dump the entries of `.index` and `.timeindex`, checked against the log of the segment.
 
-As in the original, every whole slot of the file is an entry, up to the first one behind slot 0 that
-has the base offset: there the zeros of a preallocated file begin. A preallocated index without
-entries shows slot 0 all the same; only the original takes that for a mismatch.
+As in kafka-dump-log, every whole slot of the file is an entry, up to the first slot after slot 0
+that has the base offset: there the zeros of a preallocated file begin. Slot 0 of a preallocated
+index without entries is printed as well, but only kafka-dump-log reports it as a mismatch.
 
-An entry is checked by reading the batches it leads to, not the rest of the log.
+An entry is checked by reading only the batches that it points to.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -52,7 +51,7 @@ def dump_offset_index(
         if len(index):
             last_offset = base_offset + index[-1]["relative_offset"]
             error = _size_or_offset_error(file, index, last_offset)
-            _tell_sanity(file, error, options, output, report)
+            _report_sanity(file, error, options, output, report)
         return
     end = index.end()
     _report_tail(file, end, index.slot_size, report)
@@ -74,7 +73,7 @@ def dump_time_index(
     base_offset = file.name.offset or 0
     index = IndexSlots(opened, time_index.DTYPE, time_index.decode_time_index)
     if options.index_sanity_check:
-        _tell_sanity(file, _time_index_error(file, index), options, output, report)
+        _report_sanity(file, _time_index_error(file, index), options, output, report)
         return
     end = index.end()
     _report_tail(file, end, index.slot_size, report)
@@ -98,8 +97,8 @@ def _offset_slots(file: EvidenceFile) -> IndexSlots:
 
 
 def _located(file: FoundFile, index: IndexSlots) -> Iterator[tuple[Location, tuple[int, int]]]:
-    """The fields of every slot that is shown, and where it is."""
-    for position, slots in index.shown():
+    """Yield the location and the fields of every slot that is printed."""
+    for position, slots in index.dumped():
         for number, fields in enumerate(slots.tolist()):
             yield Location(file.path, position + number * index.slot_size), fields
 
@@ -128,7 +127,7 @@ def _time_index_error(file: FoundFile, index: IndexSlots) -> CorruptError | None
 def _size_or_offset_error(
     file: FoundFile, index: IndexSlots, last_offset: int
 ) -> CorruptError | None:
-    """What a broker asks of an index at start-up; else it builds the index anew."""
+    """Return the error for which a broker would rebuild the index at startup, if any."""
     end = Location(file.path, len(index) * index.slot_size)
     base_offset = file.name.offset or 0
     if last_offset < base_offset:
@@ -139,7 +138,7 @@ def _size_or_offset_error(
     return None
 
 
-def _tell_sanity(
+def _report_sanity(
     file: FoundFile,
     error: CorruptError | None,
     options: DumpOptions,
@@ -155,7 +154,7 @@ def _tell_sanity(
 
 
 def _report_tail(file: FoundFile, end: IndexEnd, entry_size: int, report: Report) -> None:
-    """Bytes that are neither entries nor padding."""
+    """Report bytes that are neither entries nor padding."""
     size = end.trailing_bytes
     if not size:
         return
@@ -172,11 +171,11 @@ def _report_tail(file: FoundFile, end: IndexEnd, entry_size: int, report: Report
 
 @contextlib.contextmanager
 def _open_log(file: FoundFile, options: DumpOptions, report: Report) -> Iterator[_Log | None]:
-    """The log beside an index: of the same offset and the same state."""
+    """Open the log of an index: the one with the same offset and state."""
     name = str(file.name._replace(kind=FileKind.LOG))
     try:
-        opened = open_evidence(_beside(file, name), limit=largest_size(FileKind.LOG))
-    except FormatError as error:  # no regular file, or one too large
+        opened = open_evidence(_sibling(file, name), limit=largest_size(FileKind.LOG))
+    except FormatError as error:  # not a regular file, or too large
         report.found(error)
     except FileNotFoundError:
         if options.verify_index or options.verify_index_only:
@@ -191,7 +190,7 @@ def _open_log(file: FoundFile, options: DumpOptions, report: Report) -> Iterator
     yield None
 
 
-def _beside(file: FoundFile, name: str) -> str:
+def _sibling(file: FoundFile, name: str) -> str:
     return str(Path(file.path).with_name(name))
 
 
@@ -209,11 +208,11 @@ class _Log:
         return LogFile(source, path=self.path, start=position, end=end).batches()
 
     def last_offset_at(self, position: int, limit: int) -> int | None:
-        """Of the batch that begins there and has at most `limit` bytes; None if there is none."""
+        """Return the last offset of a batch of at most `limit` bytes at this position, or None."""
         if not 0 <= position <= self.size:
             return None
-        head = os.pread(self._file.fileno(), HEADER_SIZE, position)
-        if len(head) == HEADER_SIZE:  # the usual case, 20 times as fast as the walk
+        head = self._file.read_at(position, HEADER_SIZE)
+        if len(head) == HEADER_SIZE:  # the usual case, 20 times as fast as LogFile
             header = BatchHeader.unpack(head)
             room = min(limit, self.size - position)
             if header.magic == MAGIC and HEADER_SIZE <= header.size_in_bytes <= room:
@@ -222,7 +221,7 @@ class _Log:
         return None if batch is None else batch.header.last_offset
 
     def is_boundary(self, position: int) -> bool:
-        """Whether a walk over the whole log comes to this position. Walks once, then remembers."""
+        """Return whether a batch begins here in a walk over the whole log, which is done once."""
         if self._boundaries is None:
             self._boundaries = {batch.position for batch in self.batches_from(0)}
         return position in self._boundaries
@@ -251,10 +250,10 @@ def _check_offset_entry(
 
 
 class _Positions:
-    """OffsetIndex.lookup: where to begin to look for an offset."""
+    """Finds where to begin the search for an offset, as OffsetIndex.lookup does."""
 
     def __init__(self, file: FoundFile, base_offset: int) -> None:
-        path = _beside(file, str(file.name._replace(kind=FileKind.OFFSET_INDEX)))
+        path = _sibling(file, str(file.name._replace(kind=FileKind.OFFSET_INDEX)))
         entries = np.empty(0, offset_index.DTYPE)
         limit = largest_size(FileKind.OFFSET_INDEX)
         try:
@@ -263,7 +262,7 @@ class _Positions:
         except ChangedError:
             raise
         except (OSError, FormatError):
-            pass  # without it, the search begins at the beginning
+            pass  # without it, the search begins at the start of the log
         self._offsets = entries["relative_offset"].astype(np.int64) + base_offset
         self._positions = entries["position"]
 
@@ -282,7 +281,7 @@ def _check_time_entry(
 ) -> None:
     timestamp, offset = entry
     batches = log.batches_from(min(positions.before(offset), log.size))
-    batch = next((each for each in batches if each.header.last_offset >= offset), None)
+    batch = next((batch for batch in batches if batch.header.last_offset >= offset), None)
     if batch is None:
         report.offset_not_found(location, offset, _NO_OFFSET, is_damage=True)
         return
@@ -297,7 +296,7 @@ def _check_time_entry(
         report.found(error)
         return
     if batch.header.last_offset != offset:
-        # Up to 3.x an entry named the record itself. The original complains of those, too.
+        # Up to 3.x an entry had the record's offset. kafka-dump-log reports these as well.
         is_right = timestamp_there == timestamp
         last_offset = batch.header.last_offset
         report.offset_not_found(location, offset, last_offset, is_damage=not is_right)

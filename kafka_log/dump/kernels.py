@@ -1,20 +1,20 @@
-"""Lines by the million: templates filled from columns, straight into a buffer of bytes.
+"""Fill templates from columns, directly into a buffer of bytes: millions of lines per second.
 
-Plain Python that numba compiles, as in kafka_format.columnar.kernels, whose rules hold here too:
-bytes are read by index, output goes into arrays that the caller allocated.
+Plain Python that numba compiles, with the rules of kafka_format.columnar.kernels: bytes are read by
+index, output is written into arrays that the caller allocated.
 
-A template arrives as `ops`, one row an op:
+A template is passed as `ops`, one row per op:
 
     LITERAL   a: span                      its bytes
     NUMBER    a: column                    in decimal
-    CHOICE    a: column, b: first span     the span that the column's value counts to
-    OPTIONAL  a: column, b: flag column, c: span if absent, d: span before, d + 1: span behind
-    TEXT      a: position column, a + 1: size column, b: span before   nothing if null
-    MEMBER    as TEXT, b: spans `"name":null`, `"name":"`, `"name_base64":"`
+    CHOICE    a: column, b: first span     the span at b plus the column's value
+    OPTIONAL  a: column, b: flag column, c: span if absent, d: span before, d + 1: span after
+    MEMBER    a: position column, a + 1: size column,
+              b: spans `"name":null`, `"name":"`, `"name_base64":"`
     KEYS      the keys of a record's headers, joined by commas
     HEADERS   a: 1 with values; the headers as JSON
     CONTENTS  b: spans `key: `, `payload: ` as the first part of a line, and as a later one
-    OF_BATCH  what was prepared for the record's batch
+    OF_BATCH  the bytes that were rendered for the record's batch
 
 `spans` are ranges of `literals`. `columns` is int64[field, row].
 """
@@ -35,7 +35,7 @@ HEADERS = 6
 CONTENTS = 7
 OF_BATCH = 8
 
-# The first columns of records; the others are as the template needs them.
+# The first columns of records; the others depend on the template.
 KEY_POSITION = 0
 KEY_SIZE = 1
 VALUE_POSITION = 2
@@ -58,12 +58,12 @@ kernel = Kernels()
 
 @cache
 def load(*, compiled: bool) -> SimpleNamespace:
-    """All kernels by name, as plain Python or compiled."""
+    """Return all kernels by name, as plain Python or compiled."""
     return kernel.compiled(globals() | _intrinsics()) if compiled else kernel.plain()
 
 
 def pointer(array: Any) -> Any:
-    """What the kernels index. Compiled, a bare address: arrays are counted at every call."""
+    """Return what kernels index: compiled, an address, since numba counts references to arrays."""
     return array.reshape(-1) if hasattr(array, "reshape") else array
 
 
@@ -72,7 +72,7 @@ def copy(out: Any, at: int, data: Any, start: int, size: int) -> None:
 
 
 def _intrinsics() -> dict[str, Any]:
-    """`pointer` and `copy` as machine code."""
+    """Return `pointer` and `copy` as numba intrinsics."""
     from numba.core import cgutils, types
     from numba.extending import intrinsic
     from numba.np import arrayobj
@@ -105,7 +105,7 @@ def put_number(out: Any, at: int, value: int) -> int:
     if value < 0:
         out[at] = 45
         at += 1
-        if value == -0x8000_0000_0000_0000:  # has no positive twin
+        if value == -0x8000_0000_0000_0000:  # has no positive counterpart
             out[at] = 57
             at += 1
             value = 223_372_036_854_775_808
@@ -148,7 +148,7 @@ def put_range(out: Any, at: int, data: Any, start: int, end: int) -> int:
 
 @kernel
 def character_size(data: Any, at: int, end: int) -> int:
-    """Bytes of the UTF-8 character at `at`; if it is none, minus the bytes that Java replaces."""
+    """Return the size of the UTF-8 character at `at`; if invalid, minus what Java replaces."""
     first = data[at] + 0
     if first < 0x80:
         return 1
@@ -176,7 +176,7 @@ def character_size(data: Any, at: int, end: int) -> int:
 
 @kernel
 def ascii_end(data: Any, at: int, end: int) -> int:
-    """Where bytes below 0x80 end, or some way before; whole blocks are looked at."""
+    """Return a position up to which all bytes are below 0x80; only whole blocks are checked."""
     while at + 32 <= end:
         seen = 0
         for i in range(at, at + 32):
@@ -189,7 +189,7 @@ def ascii_end(data: Any, at: int, end: int) -> int:
 
 @kernel
 def put_text(out: Any, at: int, data: Any, start: int, end: int) -> int:
-    """Bytes as text; what is malformed becomes U+FFFD, in Java's portions."""
+    """Write bytes as text; like Java, replace malformed bytes by U+FFFD."""
     while start < end:
         plain = ascii_end(data, start, end)
         if plain > start:
@@ -221,7 +221,7 @@ def put_text(out: Any, at: int, data: Any, start: int, end: int) -> int:
 
 @kernel
 def quotable_end(data: Any, at: int, end: int) -> int:
-    """Where bytes end that stand in JSON as they are, or some way before."""
+    """Return a position up to which no byte must be escaped in JSON; only whole blocks."""
     while at + 16 <= end:
         special = 0
         for i in range(at, at + 16):
@@ -240,7 +240,7 @@ def hex_digit(value: int) -> int:
 
 @kernel
 def put_quoted(out: Any, at: int, data: Any, start: int, end: int) -> int:
-    """The inside of a JSON string; -1 if the bytes are no UTF-8."""
+    """Write the content of a JSON string; return -1 if the bytes are not UTF-8."""
     while start < end:
         plain = quotable_end(data, start, end)
         if plain > start:
@@ -324,7 +324,7 @@ def put_base64(out: Any, at: int, data: Any, start: int, end: int) -> int:
 def put_member(
     out: Any, at: int, literals: Any, spans: Any, span: int, data: Any, start: int, size: int
 ) -> int:
-    """`"name":null`, `"name":"text"` or `"name_base64":"…"`, whose beginnings are three spans."""
+    """Write `"name":null`, `"name":"text"` or `"name_base64":"…"`, which begin with three spans."""
     if size < 0:
         return put_span(out, at, literals, spans, span)
     reached = put_span(out, at, literals, spans, span + 1)
@@ -338,7 +338,7 @@ def put_member(
 
 @kernel
 def size_at(data: Any, at: int) -> tuple[int, int]:
-    """A zig-zag varint that is known to be sound, and the position behind it."""
+    """Return a zig-zag varint that is known to be valid, and the position after it."""
     value = 0
     shift = 0
     while data[at] >= 0x80:
@@ -383,7 +383,7 @@ def put_headers(
     count: int,
     with_values: int,
 ) -> int:
-    """The headers of a record as JSON objects with a comma between."""
+    """Write the headers of a record as JSON objects, separated by commas."""
     for index in range(count):
         if index:
             out[at] = 44
@@ -416,7 +416,7 @@ def put_contents(
     row: int,
     data: Any,
 ) -> int:
-    """` key: … payload: …`, as far as they are there."""
+    """Write ` key: … payload: …`; a null part is left out."""
     key_size, value_size = columns[KEY_SIZE * rows + row], columns[VALUE_SIZE * rows + row]
     later = 0
     if key_size >= 0:
@@ -443,7 +443,7 @@ def put_common(
     rows: int,
     row: int,
 ) -> int:
-    """The ops that need nothing but columns; -1 if the op is another."""
+    """Write an op that needs only columns; return -1 for any other op."""
     kind, a, b = ops[5 * op], ops[5 * op + 1], ops[5 * op + 2]
     if kind == LITERAL:
         return put_span(out, at, literals, spans, a)
@@ -462,7 +462,7 @@ def put_common(
 
 @kernel
 def render_batches(ops: Any, literals: Any, spans: Any, columns: Any, out: Any, starts: Any) -> int:
-    """A line a row; `starts` gets where each begins, and where the last one ends."""
+    """Write one line per row; `starts` gets where each begins, and where the last one ends."""
     op_count, rows = len(ops), columns.shape[1]
     ops, literals, spans = pointer(ops), pointer(literals), pointer(spans)
     columns, out = pointer(columns), pointer(out)
@@ -477,7 +477,7 @@ def render_batches(ops: Any, literals: Any, spans: Any, columns: Any, out: Any, 
 
 @kernel
 def room_for(columns: Any, rows: int, row: int, data: Any) -> int:
-    """Bytes that the variable part of a record's line takes at most: six for one, in JSON."""
+    """Return the largest size of the variable part of a record's line: in JSON, six times."""
     count = columns[HEADERS_COUNT * rows + row] + 0
     size = max(columns[KEY_SIZE * rows + row], 0) + max(columns[VALUE_SIZE * rows + row], 0)
     if count:
@@ -505,11 +505,11 @@ def render_records(
     batch: int,
     row: int,
 ) -> tuple[int, int, int]:
-    """Every batch's line with those of its records behind, from (`batch`, `row`) on.
+    """Write the line of every batch, followed by those of its records, from (`batch`, `row`) on.
 
-    Row -1 is before the batch's line. `shown` says which rows to render. `fixed` is the room that
-    a record's line needs without its variable part. Stops when `out` may be too small for the
-    next line, and returns where: (batch, row, bytes in `out`).
+    Row -1 is before the batch's line. `shown` says which rows to render. `fixed` is the size of a
+    record's line without its variable part. Stops when `out` may be too small for the next line,
+    and returns where: (batch, row, bytes in `out`).
     """
     op_count, rows, room = len(ops), columns.shape[1], len(out)
     ops, literals, spans = pointer(ops), pointer(literals), pointer(spans)

@@ -1,7 +1,7 @@
-"""The lines of a log's dump: kafka-dump-log's words, and our JSON with the same content.
+"""The lines of a log's dump: text as kafka-dump-log prints it, and JSON with the same content.
 
-Holes are named as the columns of batches and records. `<contents>`, `<control>`, `<key>`, `<value>`
-and `<headers>` hold more than a value: a whole part of the line, which may be nothing.
+Placeholders have the names of the columns of batches and records. `<contents>`, `<control>`,
+`<key>`, `<value>` and `<headers>` stand for a whole part of the line, which may be empty.
 """
 
 import base64
@@ -20,7 +20,7 @@ from kafka_log.inventory.directory import FoundFile
 RECORD_INDENT = "|"
 
 SLICE = 3 * 64 * 1024
-"""Bytes of a key or value that become text together; whole groups of base64."""
+"""Bytes of a key or value that are converted to text at a time; whole groups of base64."""
 
 _TEXT_BATCH_END = (
     " position: <position> <timestamp_type>: <max_timestamp> size: <size_in_bytes> magic: <magic>"
@@ -48,7 +48,7 @@ _JSON_BATCH = (
     '"attributes":<attributes>,"crc":<crc>,"computed_crc":<computed_crc>,'
     '"is_valid":<is_valid>}\n'
 )
-# What a legacy message does not store is null; a wrapper's offset is its last record's.
+# Fields that a legacy message lacks are null; a wrapper's offset is its last record's.
 _JSON_LEGACY_BATCH = (
     '"position":<position>,"size_in_bytes":<size_in_bytes>,"base_offset":null,'
     '"last_offset":<last_offset>,"record_count":null,"magic":<magic>,'
@@ -76,7 +76,7 @@ _JSON_RECORD = (
     '"attributes":<attributes>,"key_size":<key_size>,"value_size":<value_size>,'
 )
 STORED_TIMESTAMP = ',"stored_timestamp_ms":%d'
-"""Only under LogAppendTime: else it is the timestamp."""
+"""Only under LogAppendTime: otherwise it equals the timestamp."""
 
 
 class TextLines:
@@ -97,7 +97,7 @@ class TextLines:
         self.record = Template(f"{meta}{shown}\n")
         self.control_record = Template("\n" if skip else f"{meta}<control>\n")
         self.legacy_record = Template(f"{legacy}{shown}\n")
-        # Nothing of the batch is said again with its records.
+        # The lines of records repeat nothing of their batch.
         self.of_batch = self.of_legacy_batch = Template("")
         self.first_prefix = f"{RECORD_INDENT} " if skip else " "
 
@@ -105,14 +105,14 @@ class TextLines:
         return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
     def headers(self, headers: Iterable[Header]) -> str:
-        return _listed(self._shown(decode_utf8(_raw(each.key))) for each in headers)
+        return _joined_by_commas(self._shown(decode_utf8(_raw(header.key))) for header in headers)
 
     def control(self, text: str) -> str:
-        """The end of a control record's line."""
+        """Return the end of a control record's line."""
         return f" {self._shown(text)}"
 
     def contents(self, key: str | None, value: str | None) -> str:
-        """The end of a record's line."""
+        """Return the end of a record's line."""
         shown = self._shown
         if key is None:
             return "" if value is None else f"{self.first_prefix}payload: {shown(value)}"
@@ -123,7 +123,7 @@ class TextLines:
     def content_parts(
         self, key: Iterable[str] | None, value: Iterable[str] | None
     ) -> Iterator[str]:
-        """As `contents`, of texts a slice at a time."""
+        """Yield `contents` in parts, from texts in slices."""
         prefix = self.first_prefix
         if key is not None:
             yield f"{prefix}key: "
@@ -135,7 +135,7 @@ class TextLines:
 
 
 class JsonLines:
-    """A JSON object a line; everything there is, bytes that are no text as base64."""
+    """One JSON object per line, with all fields; bytes that are not UTF-8 as base64."""
 
     is_json = True
 
@@ -162,10 +162,10 @@ class JsonLines:
         return "null" if value is None else str(value)
 
     def headers(self, headers: Iterable[Header]) -> str:
-        return f'"headers":[{_listed(map(self._header, headers))}]'
+        return f'"headers":[{_joined_by_commas(map(self._header, headers))}]'
 
     def header_parts(self, headers: Iterable[Header]) -> Iterator[str]:
-        """As `headers`, with large values a slice at a time."""
+        """Yield `headers` in parts, with large values in slices."""
         yield '"headers":['
         for number, header in enumerate(headers):
             yield "," if number else ""
@@ -186,7 +186,7 @@ class JsonLines:
 
 
 def member(name: str, data: bytes | None) -> str:
-    """`"name":null`, `"name":"text"`, or `"name_base64":"…"` where the bytes are no UTF-8."""
+    """Return `"name":null`, `"name":"text"`, or `"name_base64":"…"` if the bytes are not UTF-8."""
     if data is None:
         return f'"{name}":null'
     try:
@@ -197,7 +197,7 @@ def member(name: str, data: bytes | None) -> str:
 
 
 def member_parts(name: str, data: bytes | None) -> Iterator[str]:
-    """As `member`, a slice at a time: a letter may become six, and four bytes each in memory."""
+    """Yield `member` in slices: a character may become six, each of four bytes in memory."""
     if data is None or len(data) <= SLICE:
         yield member(name, data)
         return
@@ -205,8 +205,8 @@ def member_parts(name: str, data: bytes | None) -> Iterator[str]:
     slices = [view[start : start + SLICE] for start in range(0, len(data), SLICE)]
     if not _is_text(slices):
         yield f'"{name}_base64":"'
-        for each in slices:
-            yield base64.b64encode(each).decode()
+        for data_slice in slices:
+            yield base64.b64encode(data_slice).decode()
     else:
         yield f'"{name}":"'
         for text in _texts(slices):
@@ -215,24 +215,24 @@ def member_parts(name: str, data: bytes | None) -> Iterator[str]:
 
 
 def text_parts(data: bytes) -> Iterator[str]:
-    """As `decode_utf8`, a slice at a time."""
+    """Yield `decode_utf8` in slices."""
     start = 0
     while start < len(data):
-        end = _end_of_letter(data, start + SLICE)
+        end = _character_end(data, start + SLICE)
         yield decode_utf8(data[start:end])
         start = end
 
 
-def _end_of_letter(data: bytes, end: int) -> int:
-    """Here or a little before: a place where what is behind means the same without what is before.
+def _character_end(data: bytes, end: int) -> int:
+    """Return the last position up to `end` at which the bytes can be split without a difference.
 
-    No letter, whole or broken, goes on over a byte that begins one, or takes more than four.
+    No character, valid or not, extends over a byte that begins one, or has more than four bytes.
     """
     if end >= len(data):
         return len(data)
-    for begin in range(end, end - 4, -1):
-        if data[begin] & 0xC0 != 0x80:
-            return begin
+    for position in range(end, end - 4, -1):
+        if data[position] & 0xC0 != 0x80:
+            return position
     return end
 
 
@@ -251,18 +251,18 @@ def _is_text(slices: Iterable[memoryview]) -> bool:
 
 
 def _texts(slices: Iterable[memoryview]) -> Iterator[str]:
-    """UTF-8 in slices, which may end within a letter."""
+    """Decode UTF-8 in slices, which may end within a character."""
     decoder = codecs.getincrementaldecoder("utf-8")()
-    for each in slices:
-        yield decoder.decode(each)
+    for data_slice in slices:
+        yield decoder.decode(data_slice)
     yield decoder.decode(b"", final=True)
 
 
-def _listed(texts: Iterator[str]) -> str:
-    """With commas between; a record may have millions of headers, so not all as texts at once."""
+def _joined_by_commas(texts: Iterator[str]) -> str:
+    """Join in chunks: a record may have millions of headers, too many to hold as separate texts."""
     parts = []
-    while some := list(islice(texts, 1000)):
-        parts.append(",".join(some))
+    while chunk := list(islice(texts, 1000)):
+        parts.append(",".join(chunk))
     return ",".join(parts)
 
 

@@ -1,7 +1,7 @@
-"""`.log` and `.checkpoint`: batches, their records, and how the file ends.
+"""Dump `.log` and `.checkpoint` files: batches, their records, and how the file ends.
 
-Batches are read as FileLogInputStream reads them. Where that ends with an exception at a batch
-whose length still makes sense, the batch is a finding, and the walk goes on after it
+Batches are read as FileLogInputStream reads them. If it throws at a batch whose length is still
+plausible, the batch is a finding, and the walk continues after it
 (kafka_log.damage.walk.resume_by_length).
 """
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from kafka_log.dump.report import Report
     from kafka_log.inventory.directory import FoundFile
 
-# What a dump takes row by row, and what compiled code takes to load: seconds, on a usual machine.
+# How long a dump takes row by row, and how long compiled code takes to load: seconds, estimated.
 _BATCH_SECONDS = 10e-6
 _RECORD_SECONDS = 5e-6
 _BYTE_SECONDS = {"text": 3e-9, "json": 10e-9}
 _LOAD_SECONDS = 1.2
 _SAMPLE = 128 * 1024
-_LEAST_RECORD = 7  # bytes
+_MIN_RECORD_BYTES = 7
 _PIECE = 1024 * 1024
 _WALKED = 1000
 
@@ -62,10 +62,10 @@ def dump_log(
     output: Output,
     report: Report,
     *,
-    together: int = 0,
+    total_bytes: int = 0,
     on_progress: Callable[[int], None] | None = None,
 ) -> None:
-    """`together` is the size of all logs to be dumped: whether compiled code is worth its while."""
+    """Dump a log. `total_bytes`, the size of all logs, decides whether to use compiled code."""
     heading = _heading(file, report)
     if heading and options.format == "text":
         output.line(heading)
@@ -73,13 +73,13 @@ def dump_log(
     options = _for_file(options, decoder)
     writer = RowWriter(file, options, report, decoder=decoder)
     source = cast("BinaryIO", log)
-    if _by_columns(source, file, options, decoder, max(together, file.size)):
+    if _uses_columns(source, file, options, decoder, max(total_bytes, file.size)):
         from kafka_log.dump.columns import dump_columns
 
         end = dump_columns(source, file, options, writer, output, report, on_progress)
     else:
         end = _dump_rows(source, file, options, writer, output, report, on_progress)
-    log.ensure_unchanged()  # before its end is described: it may not be where it was
+    log.ensure_unchanged()  # before its end is reported, which may have moved
     if writer.gaps and not options.filters:
         report.non_consecutive(file, writer.gaps)
     _print_end(file, end, options, output, report)
@@ -99,8 +99,8 @@ def _heading(file: FoundFile, report: Report) -> str:
 
 
 def _automatic_decoder(file: FoundFile, options: DumpOptions) -> RecordDecoder | None:
-    wanted = options.auto_decoder or (options.format == "json" and options.contents)
-    if not wanted:
+    is_requested = options.auto_decoder or (options.format == "json" and options.contents)
+    if not is_requested:
         return None
     if file.name.kind in _SNAPSHOTS:
         return RecordDecoder.CLUSTER_METADATA
@@ -108,30 +108,30 @@ def _automatic_decoder(file: FoundFile, options: DumpOptions) -> RecordDecoder |
 
 
 def _for_file(options: DumpOptions, decoder: RecordDecoder | None) -> DumpOptions:
-    """A decoder implies contents, contents imply records, and so does a question about keys."""
+    """Complete the options: a decoder implies contents; contents and key filters imply records."""
     contents = options.contents or decoder is not None
     deep = options.deep or contents or bool(options.filters.keys)
     return dataclasses.replace(options, contents=contents, deep=deep)
 
 
-def _by_columns(
+def _uses_columns(
     log: BinaryIO,
     file: FoundFile,
     options: DumpOptions,
     decoder: RecordDecoder | None,
-    together: int,
+    total_bytes: int,
 ) -> bool:
     plain = BytesDecoder.STRING
     if decoder is not None or not options.key_decoder is options.value_decoder is plain:
-        return False  # Python looks at every record anyway
+        return False  # every record needs Python anyway
     if options.is_terminal:
         return False  # the lines are escaped one by one
     if options.engine != "auto":
         return options.engine == "columns"
     limit = _JAVA_MAX if options.max_bytes is None else options.max_bytes
     size = min(file.size, limit)
-    if "numba" not in sys.modules:  # else it is loaded, and fast from the start
-        size = max(size, together) if limit >= file.size else size
+    if "numba" not in sys.modules:  # otherwise loading it costs nothing
+        size = max(size, total_bytes) if limit >= file.size else size
         if _row_seconds(log, size, options) < _LOAD_SECONDS:
             return False
     from kafka_format.columnar.compilation import can_compile, warn_if_slow
@@ -141,11 +141,11 @@ def _by_columns(
 
 
 def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
-    """How long the row writer would take, judged by the first batches."""
+    """Estimate how long the row writer would take, from the first batches."""
     log.seek(0)
     head = log.read(LENGTH_END)
     if len(head) == LENGTH_END and _LENGTH.unpack(head)[0] > access().max_decompressed_bytes:
-        return 0  # nothing in it is looked at
+        return 0  # the batch is not decoded
     seconds, position = 0.0, _SAMPLE
     for batch in LogFile(log, end=size).batches():
         seconds += _BATCH_SECONDS
@@ -160,11 +160,11 @@ def _row_seconds(log: BinaryIO, size: int, options: DumpOptions) -> float:
 
 
 def _records_of(batch: AnyBatch) -> int:
-    """As many as it says; where it is not compressed, its bytes tell what cannot be."""
+    """Return the record count of a batch, bounded by its size if it is not compressed."""
     if isinstance(batch, LegacyBatch):
         return 1
     count = max(batch.header.record_count, 0)
-    return count if batch.header.codec_id else min(count, len(batch.raw) // _LEAST_RECORD)
+    return count if batch.header.codec_id else min(count, len(batch.raw) // _MIN_RECORD_BYTES)
 
 
 def _dump_rows(
@@ -192,13 +192,13 @@ def _dump_rows(
 def walk_log(
     scan_from: Callable[[int, int], Scan[P]], log: BinaryIO, file: FoundFile, options: DumpOptions
 ) -> BatchWalk[P]:
-    """The walk of a dump; a scan takes where it begins, and where the bytes to be dumped end."""
+    """Return the walk of a dump. `scan_from` takes a start, and the end of the bytes to dump."""
     limit = file.size if options.max_bytes is None else min(file.size, options.max_bytes)
     return BatchWalk(lambda start: scan_from(start, limit), resume_by_length(log, limit))
 
 
 def report_gap(gap: Gap, report: Report) -> None:
-    """A batch that is stepped over is a finding; what ends the file is reported with its end."""
+    """Report a batch that is skipped; damage that ends the file is reported with its end."""
     if gap.resumes_at is not None:
         report.found(gap.error)
 
@@ -210,10 +210,10 @@ def end_of(walk: BatchWalk[P]) -> SegmentEnd:
 
 
 class _RowScan:
-    """Batches in the order of the file, up to one that is none, in pieces.
+    """Batches in file order, in pieces, up to the first that cannot be read.
 
-    Sound batches of magic 2 are cut from large reads; LogFile is asked about everything else. A
-    piece is an iterator, to be used up before the next one is asked for.
+    Sound batches of magic 2 are sliced from large reads; LogFile reads everything else. A piece is
+    an iterator, which must be exhausted before the next one is requested.
     """
 
     def __init__(self, log: BinaryIO, path: str, start: int, limit: int) -> None:

@@ -1,4 +1,4 @@
-"""What a dump is asked for, and which rows its filters let through."""
+"""The options of a dump, and the filters that select its rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ if TYPE_CHECKING:
     from kafka_log.dump.decoders import Decoded
 
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
-"""The original's default: how far from an index entry's position it looks for the batch."""
+"""kafka-dump-log's default: how far from an index entry's position it searches for the batch."""
 
 
 class BytesDecoder(Enum):
-    """How bytes become text: the decoder classes that come with Kafka, by their full names."""
+    """How bytes are decoded to text: the decoder classes of Kafka, by their full names."""
 
     STRING = "org.apache.kafka.tools.api.StringDecoder"
     INTEGER = "org.apache.kafka.tools.api.IntegerDecoder"
     LONG = "org.apache.kafka.tools.api.LongDecoder"
     DEFAULT = "org.apache.kafka.tools.api.DefaultDecoder"
-    """Bytes as they are. The original prints `[B@` and a random number; here it is base64."""
+    """Bytes as they are. kafka-dump-log prints `[B@` and a random number; here it is base64."""
 
 
 class RecordDecoder(Enum):
-    """Whose records a log holds, by the name of the flag that says so."""
+    """The kind of records in a log, by the name of its flag."""
 
     OFFSETS = "offsets-decoder"
     TRANSACTION_LOG = "transaction-log-decoder"
@@ -47,9 +47,9 @@ class RecordDecoder(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Rows to show. Ranges are from the first, inclusive, to the second, exclusive.
+    """Which rows to print. A range includes its start and excludes its end.
 
-    A row that lacks what a filter asks about does not pass it: an index entry has no producer.
+    A row that lacks the field of a filter does not pass it: an index entry has no producer.
     """
 
     start_offset: int | None = None
@@ -97,7 +97,7 @@ class Filters:
         timestamp: int | None = None,
         producer_id: int | None = None,
     ) -> bool:
-        """A row of a side file, with what it has of these; none has a key."""
+        """Return whether a row of a side file passes, by the fields that it has; none has a key."""
         return (
             not self.keys
             and (not self.on_offset if offsets is None else self.pass_range(*offsets))
@@ -108,19 +108,19 @@ class Filters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOptions:
-    """The flags of kafka-dump-log, by their meaning, and ours."""
+    """The flags of kafka-dump-log, by their meaning, and additional ones."""
 
     format: Literal["text", "json"] = "text"
     deep: bool = False
-    """Records, not only batches."""
+    """Whether to print records, not only batches."""
     contents: bool = False
-    """Keys and values, not only their sizes."""
+    """Whether to print keys and values, not only their sizes."""
     skip_record_metadata: bool = False
     key_decoder: BytesDecoder = BytesDecoder.STRING
     value_decoder: BytesDecoder = BytesDecoder.STRING
     record_decoder: RecordDecoder | None = None
     auto_decoder: bool = False
-    """Without a record decoder, take the one that the topic's name asks for."""
+    """Whether to choose the record decoder by the topic's name, if none is given."""
     index_sanity_check: bool = False
     verify_index_only: bool = False
     verify_index: bool = False
@@ -128,6 +128,6 @@ class DumpOptions:
     max_bytes: int | None = None
     filters: Filters = field(default_factory=Filters)
     is_terminal: bool = False
-    """Whether people see the lines on a terminal: controls in them are escaped."""
+    """Whether the output is a terminal: control characters are then escaped."""
     engine: Literal["auto", "rows", "columns"] = "auto"
-    """Batch by batch, or whole columns by compiled code. The answer is the same."""
+    """Batch by batch, or whole columns with compiled code. The output is the same."""

@@ -1,4 +1,4 @@
-"""Where the lines go: data to one stream, in large pieces. Findings: report.py."""
+"""Write the lines of a dump to a stream, in large pieces. Findings are written by report.py."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PIECE = 256 * 1024
 
 
 class Output:
-    """Bytes for stdout, handed on when there are enough of them.
+    """Buffers bytes for stdout.
 
-    On a terminal nothing that it would obey goes out. Text from the evidence is then escaped before
-    it becomes part of a line (`TextLines`, `line`), since only there a newline of a value can be
-    told from the end of the line. JSON has such newlines escaped anyway.
+    Control characters are never written to a terminal. Text from the evidence is escaped before it
+    becomes part of a line (`TextLines`, `line`), since only then a newline of a value can be
+    distinguished from the end of the line. JSON escapes such newlines anyway.
     """
 
     def __init__(self, stream: BinaryIO, *, is_terminal: bool = False) -> None:
@@ -29,14 +29,14 @@ class Output:
         self._size = 0
         self._is_terminal = is_terminal
         self.failure: OSError | None = None
-        """Why the stream refused something: no file that was read is to blame for that."""
+        """The error of the stream, to distinguish it from errors of the files that are read."""
 
     def write(self, data: bytes | memoryview) -> None:
         if self._size + len(data) < _PIECE:
             self._parts.append(bytes(data))
             self._size += len(data)
         else:
-            self._hand_on()
+            self._write_parts()
             self._put(data)
 
     def text(self, text: str) -> None:
@@ -48,14 +48,14 @@ class Output:
         self.write(name_bytes(f"{escaped(text) if self._is_terminal else text}\n"))
 
     def flush(self) -> None:
-        self._hand_on()
+        self._write_parts()
         try:
             self._stream.flush()
         except OSError as error:
             self.failure = error
             raise
 
-    def _hand_on(self) -> None:
+    def _write_parts(self) -> None:
         parts, self._parts, self._size = self._parts, [], 0
         if parts:
             self._put(b"".join(parts))
@@ -69,12 +69,12 @@ class Output:
 
 
 def file_fields(file: FoundFile) -> dict[str, object]:
-    """Which file a row is of: the first fields of them all, behind its kind."""
+    """Return the fields that identify a row's file: the first fields of every row after `kind`."""
     return {**path_fields(file.path), **partition_fields(file)}
 
 
 def path_fields(path: str) -> dict[str, object]:
-    """A path that is no UTF-8 is shown as well as can be, and its bytes beside."""
+    """Return the path of a row; one that is not UTF-8 also with its bytes in base64."""
     fields: dict[str, object] = {"path": name_text(path)}
     raw = name_base64(path)
     return fields if raw is None else fields | {"path_base64": raw}
@@ -88,6 +88,6 @@ def partition_fields(file: FoundFile | None) -> dict[str, object]:
 
 def json_line(row: Mapping[str, object]) -> str:
     line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
-    if any("\ud800" <= character <= "\udfff" for character in line):  # half a character
+    if any("\ud800" <= character <= "\udfff" for character in line):  # a lone surrogate
         line = json.dumps(row, separators=(",", ":"))
     return f"{line}\n"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kafka_log.inventory.directory import FoundFile
 
 _LINES = 10
-_ALL_OF_THEM = "--all-findings prints them"
+_HINT = "--all-findings prints them"
 _NAMES: tuple[tuple[type[FormatError], str], ...] = (
     (CrcMismatchError, "wrong checksum"),
     (MalformedRecordError, "malformed record"),
@@ -59,7 +59,7 @@ class Report:
         self._output = output
         self._errors = errors
         self._json_rows = json_rows
-        self._most = None if all_findings else _LINES
+        self._limit = None if all_findings else _LINES
         self._quiet = quiet
         self.is_damaged = False
         self.is_unreadable = False
@@ -80,7 +80,7 @@ class Report:
 
     def begin(self, file: FoundFile) -> None:
         """Attribute the following findings to this file."""
-        self._say_how_many_more()
+        self._print_omitted()
         self._file = file
         self._files += 1
 
@@ -89,7 +89,7 @@ class Report:
     def note(self, text: str) -> None:
         """Print a line that is neither data nor damage."""
         if not self._quiet:
-            self._say(text)
+            self._print(text)
 
     def followed(self, path: str, target: str) -> None:
         self.note(f"{path} -> {target}: {FOLLOWED}")
@@ -97,41 +97,41 @@ class Report:
     def ignored(self, path: str) -> None:
         self._ignored += 1
         self._files -= 1
-        is_alone = self._empty and not self._files  # "no Kafka files found" was printed
-        if self._may_say(self._ignored) and not is_alone:
+        is_reported = self._empty and not self._files  # "no Kafka files found" was printed
+        if self._may_print(self._ignored) and not is_reported:
             self.note(f"Ignoring unknown file {path}")
 
     def nothing_here(self, path: str) -> None:
         self.is_unreadable = True
         self._empty += 1
-        self._say(f"{path}: no Kafka files found")
+        self._print(f"{path}: no Kafka files found")
 
     def missing(self, path: str, reason: str) -> None:
         """Report that a given path does not exist, as every verb does."""
         self.is_unreadable = True
         self.problems += 1
-        self._say(f"{path}: {reason}")
+        self._print(f"{path}: {reason}")
         self._row(path, "unreadable", found=reason)
 
     def unreadable(self, path: str, reason: str) -> None:
         self.is_unreadable = True
         self.problems += 1
-        self._say(f"{path}: cannot be read: {reason}")
+        self._print(f"{path}: cannot be read: {reason}")
         self._row(path, "unreadable", found=reason)
 
     def changed(self, path: str, how: str) -> None:
         """Report that a file changed after it was opened; `how` begins with "it"."""
         self.is_unreadable = True
         self._changed += 1
-        self._say(f"{path}: changed while it was read: {how}")
+        self._print(f"{path}: changed while it was read: {how}")
         self._row(path, "changed", found=how, expected="the file as it was when it was opened")
 
     def found(self, error: FormatError) -> None:
-        kind = next(name for each, name in _NAMES if isinstance(error, each))
+        kind = next(name for error_type, name in _NAMES if isinstance(error, error_type))
         self._count(kind)
         self._of_file[kind] += 1
-        if self._may_say(self._of_file[kind]):
-            self._say(str(error))
+        if self._may_print(self._of_file[kind]):
+            self._print(str(error))
         problem = "over_limit" if isinstance(error, OverLimitError) else "damage"
         location = error.location
         self._row_at(location, problem, found=error.found, expected=error.expected)
@@ -187,30 +187,30 @@ class Report:
 
     def summarize(self) -> None:
         """Print kafka-dump-log's reports in its words and order, then our summary."""
-        self._say_how_many_more()
+        self._print_omitted()
         for path, mismatches in self._index_mismatches.items():
-            self._say(f"Mismatches in :{absolute(path)}")
+            self._print(f"Mismatches in :{absolute(path)}")
             pairs = sorted(dict(mismatches.pairs).items(), reverse=True)
-            self._say_pairs("  Index offset: %d, log offset: %d", pairs, mismatches.more)
+            self._print_pairs("  Index offset: %d, log offset: %d", pairs, mismatches.more)
         for path, found in self._timestamp_mismatches.items():
-            self._say(f"Found timestamp mismatch in :{absolute(path)}")
-            self._say_pairs("  Index timestamp: %d, log timestamp: %d", found.pairs, found.more)
+            self._print(f"Found timestamp mismatch in :{absolute(path)}")
+            self._print_pairs("  Index timestamp: %d, log timestamp: %d", found.pairs, found.more)
         for path, found in self._timestamps_out_of_order.items():
-            self._say(f"Found out of order timestamp in :{absolute(path)}")
+            self._print(f"Found out of order timestamp in :{absolute(path)}")
             line = "  Index timestamp: %d, Previously indexed timestamp: %d"
-            self._say_pairs(line, found.pairs, found.more)
+            self._print_pairs(line, found.pairs, found.more)
         for path, found in self._offsets_not_found.items():
-            self._say(f"The following indexed offsets are not found in :{absolute(path)}")
+            self._print(f"The following indexed offsets are not found in :{absolute(path)}")
             line = "Indexed offset: %d, found log offset: %d"
-            self._say_pairs(line, found.pairs, found.more)
+            self._print_pairs(line, found.pairs, found.more)
         for path, gaps in self._non_consecutive.items():
-            self._say(f"Non-consecutive offsets in {absolute(path)}")
-            shown, more = gaps.first(self._most)
-            self._say_pairs("  %d is followed by %d", shown, more)
-        if self._most is not None and self._ignored > self._most:
-            self.note(f"Ignoring {self._ignored - self._most:,} more unknown files")
-        is_worth_it = self.is_damaged or self.is_unreadable or self._errors.isatty()
-        if is_worth_it and self._files:
+            self._print(f"Non-consecutive offsets in {absolute(path)}")
+            shown, more = gaps.first(self._limit)
+            self._print_pairs("  %d is followed by %d", shown, more)
+        if self._limit is not None and self._ignored > self._limit:
+            self.note(f"Ignoring {self._ignored - self._limit:,} more unknown files")
+        has_summary = self.is_damaged or self.is_unreadable or self._errors.isatty()
+        if has_summary and self._files:
             self.note(self._summary())
 
     def _summary(self) -> str:
@@ -233,25 +233,25 @@ class Report:
 
     # ---------------------------------------------------------------------------- helpers
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._errors.write(f"{escaped(text)}\n")
 
-    def _may_say(self, number: int) -> bool:
-        return self._most is None or number <= self._most
+    def _may_print(self, number: int) -> bool:
+        return self._limit is None or number <= self._limit
 
-    def _say_how_many_more(self) -> None:
+    def _print_omitted(self) -> None:
         for kind, count in self._of_file.items():
-            if self._file is not None and not self._may_say(count):
+            if self._file is not None and not self._may_print(count):
                 more = count - _LINES
-                said = f"{more:,} more {_noun(more, kind)} ({_ALL_OF_THEM})"
-                self._say(f"{self._file.path}: {said}")
+                rest = f"{more:,} more {_noun(more, kind)} ({_HINT})"
+                self._print(f"{self._file.path}: {rest}")
         self._of_file.clear()
 
-    def _say_pairs(self, line: str, pairs: Iterable[tuple[int, int]], more: int) -> None:
+    def _print_pairs(self, line: str, pairs: Iterable[tuple[int, int]], more: int) -> None:
         for pair in pairs:
-            self._say(line % pair)
+            self._print(line % pair)
         if more:
-            self._say(f"  and {more:,} more ({_ALL_OF_THEM})")
+            self._print(f"  and {more:,} more ({_HINT})")
 
     def _count(self, kind: str) -> None:
         self.is_damaged = True
@@ -260,7 +260,7 @@ class Report:
             self._damaged.add(self._file.path)
 
     def _add(self, found: dict[str, _Pairs], entry: Location, first: int, second: int) -> None:
-        found.setdefault(entry.path, _Pairs(self._most)).add(first, second)
+        found.setdefault(entry.path, _Pairs(self._limit)).add(first, second)
 
     def _row_at(self, location: Location, problem: str, **fields: object) -> None:
         self._row(location.path, problem, position=location.position, **fields)
@@ -275,13 +275,13 @@ class Report:
 class _Pairs:
     """Pairs of numbers for a report; only those to print are kept, an index may have millions."""
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, limit: int | None) -> None:
         self.pairs: list[tuple[int, int]] = []
         self.more = 0
-        self._most = most
+        self._limit = limit
 
     def add(self, first: int, second: int) -> None:
-        if self._most is None or len(self.pairs) < self._most:
+        if self._limit is None or len(self.pairs) < self._limit:
             self.pairs.append((first, second))
         else:
             self.more += 1

@@ -1,4 +1,4 @@
-"""A log batch by batch: every case there is, for small files and for what kernels leave over."""
+"""Dump a log batch by batch: small files, and the batches that kernels cannot render."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ COMPRESSION_NAMES = [
 ]
 BOOLEANS = ("false", "true")
 _HOLE = "\0"
-"""Where a large part of a line belongs. JSON escapes it, so there no other part can have it."""
+"""Marks the place of a large part of a line. JSON escapes it, so no other part can contain it."""
 
 
 _BATCH = (
@@ -72,7 +72,7 @@ _Filler = Callable[[tuple[Any, ...]], str]
 
 
 class RowWriter:
-    """The lines of one batch after the other; it counts offsets, so they must come in order."""
+    """Writes the lines of batches. It checks offsets, so batches must be passed in order."""
 
     def __init__(
         self,
@@ -115,9 +115,9 @@ class RowWriter:
         self._no_horizon = lines.delete_horizon(None)
 
     def batch(self, batch: AnyBatch) -> Iterator[str]:
-        """The batch's line and, on request, those of its records: in parts, where they are many."""
+        """Yield the batch's line and, if requested, those of its records; in parts if many."""
         if self._is_filtered and not self._may_pass(batch):
-            # That is what its header says, which is nothing if the checksum is wrong.
+            # The header cannot be trusted if the checksum is wrong: report that anyway.
             self.report_invalid(batch)
             return
         if isinstance(batch, RecordBatch):
@@ -132,7 +132,7 @@ class RowWriter:
         if self._options.deep:
             try:
                 records = self._records(batch)
-            except FormatError as error:  # of the whole batch, before its first record
+            except FormatError as error:  # raised for the whole batch, before its first record
                 self._report.found(error)
             else:
                 lines = self._record_lines(batch, records, values)
@@ -144,7 +144,7 @@ class RowWriter:
         yield from _joined(line, lines)
 
     def _records(self, batch: AnyBatch) -> Iterator[tuple[Record, tuple[Any, ...]]]:
-        """Each record, and what it does not tell itself: `_RECORD`'s last."""
+        """Return the records, each with the last values of `_RECORD`, which are not in a Record."""
         ensure_within_limit(batch)
         if isinstance(batch, LegacyBatch):
             return self._legacy_records(batch)
@@ -178,7 +178,7 @@ class RowWriter:
     def _is_valid(
         self, batch: LegacyBatch, record: Record, message: LegacyMessage, computed_crc: int
     ) -> str:
-        """Of a message. One inside a wrapper is told; any other is the batch, and was."""
+        """Return whether a message is valid. Report one inside a wrapper; the batch itself was."""
         stored_crc = message.header.crc
         if stored_crc != computed_crc and batch.header.codec_id:
             found = f"stored crc {stored_crc:#010x} of the message inside, offset {record.offset}"
@@ -187,7 +187,7 @@ class RowWriter:
         return BOOLEANS[stored_crc == computed_crc]
 
     def _values(self, batch: RecordBatch) -> tuple[Any, ...]:
-        """As `_BATCH` names them."""
+        """Return the values of a batch, in the order of `_BATCH`."""
         header = batch.header
         attributes, computed_crc = header.attributes, batch.computed_crc
         meaning = self._meanings.get(attributes)
@@ -214,7 +214,7 @@ class RowWriter:
         )
 
     def _legacy_values(self, batch: LegacyBatch) -> tuple[Any, ...]:
-        """As `_LEGACY_BATCH` names them."""
+        """Return the values of a batch, in the order of `_LEGACY_BATCH`."""
         header, computed_crc = batch.header, batch.computed_crc
         return (
             *header,
@@ -229,7 +229,7 @@ class RowWriter:
         )
 
     def _may_pass(self, batch: AnyBatch) -> bool:
-        """Whether the header allows a record that passes; without records to look at, one it is."""
+        """Return whether the batch may have a record that passes, by its header."""
         filters, header = self._filters, batch.header
         first = last = header.last_offset
         earliest: int | None = header.max_timestamp
@@ -239,7 +239,7 @@ class RowWriter:
             if header.timestamp_type is TimestampType.CREATE_TIME:
                 earliest = None if batch.header.has_delete_horizon else batch.header.base_timestamp
         elif header.codec_id:
-            first = filters.start_offset or 0  # a wrapper tells its last offset alone
+            first = filters.start_offset or 0  # a wrapper stores only its last offset
             earliest = None
         return (
             filters.pass_range(min(first, last), last)
@@ -276,12 +276,12 @@ class RowWriter:
         is_control, fill = False, self._fill_legacy_record
         timestamp_type = str(batch.header.timestamp_type)
         if isinstance(batch, LegacyBatch):
-            about = self._fill_of_legacy_batch(of_batch)
+            batch_text = self._fill_of_legacy_batch(of_batch)
         else:
-            about = self._fill_of_batch(of_batch)
+            batch_text = self._fill_of_batch(of_batch)
             is_control = batch.header.is_control
             fill = self._fill_control_record if is_control else self._fill_record
-        for record, beside in records:
+        for record, more_values in records:
             offset, timestamp, key, value, headers, sequence, attributes = record
             if offset != self.last_offset + 1:
                 self.gaps.add(self.last_offset, offset)
@@ -300,11 +300,11 @@ class RowWriter:
                     -1 if key is None else len(key),
                     -1 if value is None else len(value),
                     timestamp_type,
-                    about,
+                    batch_text,
                     shown,
                     *self._parts(record, batch, is_control=is_control, in_parts=in_parts),
                     attributes,
-                    *beside,
+                    *more_values,
                 )
             )
             if in_parts:
@@ -313,17 +313,19 @@ class RowWriter:
                 yield line
 
     def _is_large(self, record: Record, *, is_control: bool) -> bool:
-        """Whether a line is better never held as a whole."""
+        """Return whether the line is too large to be held in memory as one text."""
         if not self._options.contents:
             return False
         if len(record.value or b"") > SLICE or len(record.key or b"") > SLICE:
-            # What a decoder of records makes of them is text all at once.
+            # A record decoder returns its text in one part.
             return self.lines.is_json or (self._decode is None and not is_control)
-        return self.lines.is_json and any(len(each.value or b"") > SLICE for each in record.headers)
+        return self.lines.is_json and any(
+            len(header.value or b"") > SLICE for header in record.headers
+        )
 
     def _in_parts(self, line: str, record: Record, batch: AnyBatch) -> Iterator[str]:
         if isinstance(self.lines, TextLines):
-            first, last = line.rsplit(_HOLE, 1)  # keys of headers can have any letter
+            first, last = line.rsplit(_HOLE, 1)  # keys of headers can have any character
             yield first
             options = self._options
             yield from self.lines.content_parts(
@@ -344,7 +346,7 @@ class RowWriter:
     def _parts(
         self, record: Record, batch: AnyBatch, *, is_control: bool, in_parts: bool
     ) -> tuple[str, str, str, str, str]:
-        """Key, value, contents, control and decoded, of which a line has those it shows."""
+        """Return key, value, contents, control and decoded, of which a line uses some."""
         control = self._control(record, batch) if is_control else ""
         if not self._options.contents:
             return "", "", "", control, ""
@@ -361,7 +363,7 @@ class RowWriter:
 
     @property
     def _has_decoded(self) -> bool:
-        """Whether the bytes mean more than text."""
+        """Whether a decoder other than text is used."""
         return self._options.contents and (
             self._decode is not None
             or self._options.key_decoder in _NUMBERS
@@ -369,7 +371,7 @@ class RowWriter:
         )
 
     def _texts(self, record: Record, batch: AnyBatch) -> tuple[str | None, str | None]:
-        """What stands behind `key: ` and `payload: `."""
+        """Return the texts after `key: ` and `payload: `."""
         if self._decode is None:
             options = self._options
             return (
@@ -397,7 +399,7 @@ class RowWriter:
     def _text_parts(
         self, decoder: BytesDecoder, data: bytes | None, what: str, batch: AnyBatch
     ) -> Iterable[str] | None:
-        """As `_text`, a slice at a time."""
+        """Return `_text` in slices."""
         if data is None:
             return None
         if decoder is BytesDecoder.STRING:
@@ -408,7 +410,7 @@ class RowWriter:
         return None if text is None else (text,)
 
     def _number(self, decoder: BytesDecoder, data: bytes, what: str, batch: AnyBatch) -> int | None:
-        """The first bytes as an integer; the original ends with an exception if there are fewer."""
+        """Return the first bytes as an integer; report if there are fewer: the tool crashes."""
         size = _NUMBERS[decoder]
         if len(data) < size:
             found, expected = f"a {what} of {len(data)} bytes", f"at least {size}"
@@ -417,7 +419,7 @@ class RowWriter:
         return int.from_bytes(data[:size], "big", signed=True)
 
     def _decoded(self, record: Record, batch: AnyBatch) -> str:
-        """Members that tell what the bytes mean, beside the bytes."""
+        """Return the members with decoded values, which follow those with the bytes."""
         if not self._has_decoded:
             return ""
         if self._decode is None:
@@ -448,7 +450,7 @@ class RowWriter:
 
 
 def ensure_within_limit(batch: AnyBatch) -> None:
-    """Raise OverLimitError for one that is too large as it is; the codecs refuse what grows so."""
+    """Raise OverLimitError if the stored batch is too large; codecs check the decompressed size."""
     limit = access().max_decompressed_bytes
     if len(batch.raw) > limit:
         found = f"a batch of {len(batch.raw)} bytes, not decoded"
@@ -465,16 +467,16 @@ def _stored_timestamp(timestamp: int) -> str:
 
 
 def _joined(line: str, lines: Iterable[str]) -> Iterator[str]:
-    """A batch's line and its records' as one text or, if it is long, several.
+    """Yield the lines of a batch and its records as one text or, if it is long, as several.
 
-    A line that is given in parts is given to its end before the next record is looked at: what is
-    found there is a line too.
+    A line that is yielded in parts is completed before the next record is decoded, because a
+    finding in that record is a line as well.
     """
     part, size, is_within = [line], len(line), False
-    for each in lines:
-        part.append(each)
-        size += len(each)
-        is_end = each.endswith("\n")
+    for text in lines:
+        part.append(text)
+        size += len(text)
+        is_end = text.endswith("\n")
         if size > _PART or (is_within and is_end):
             yield "".join(part)
             part, size, is_within = [], 0, not is_end
@@ -492,14 +494,14 @@ def _control_members(record: Record) -> str:
 
 
 def _as_json(text: str | None) -> str:
-    """JSON stays JSON; the decoders' other texts (complaints, all of them) become strings."""
+    """Return JSON unchanged; other texts of the decoders, which are error messages, as strings."""
     if text is None:
         return "null"
     return text if text.startswith("{") else json_text(text)
 
 
 def _remote_node(value: bytes | None) -> str | None:
-    """The decoder's text is Java's, so here the record itself."""
+    """Return the record as JSON: the decoder's text is in the format of Java's toString."""
     from kafka_format.remote_log_metadata import decode_remote_log_metadata
 
     try:

@@ -1,7 +1,7 @@
-"""The files beside the logs, an entry a line: `name: value name: value`.
+"""Dump the other files of a log dir, one entry per line: `name: value name: value`.
 
-`.txnindex` and `.snapshot` are in the original's words. The rest it ignores; they are dumped in the
-same manner.
+`.txnindex` and `.snapshot` are printed as kafka-dump-log prints them. It ignores the others, which
+are printed in the same style.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PIECE_ENTRIES = 16 * 1024
 
 
 class Row(NamedTuple):
-    """An entry: as text, as JSON, and what of it filters may ask for."""
+    """An entry as text, as JSON, and the values for filters."""
 
     text: str
     fields: dict[str, Any]
@@ -46,7 +46,7 @@ def dump_side_file(
     file: FoundFile, opened: EvidenceFile, options: DumpOptions, output: Output, report: Report
 ) -> None:
     kind, rows = _READERS[file.name.kind]
-    about = {"kind": kind, **file_fields(file)}
+    first_fields = {"kind": kind, **file_fields(file)}
     for row in rows(file, opened, report):
         if options.filters and not options.filters.pass_entry(
             offsets=row.offsets, timestamp=row.timestamp, producer_id=row.producer_id
@@ -55,7 +55,7 @@ def dump_side_file(
         if options.format == "text":
             output.line(row.text)
         else:
-            output.text(json_line(about | row.fields))
+            output.text(json_line(first_fields | row.fields))
 
 
 def _transaction_index(file: FoundFile, opened: EvidenceFile, report: Report) -> Iterator[Row]:
@@ -84,10 +84,10 @@ def _transaction_index(file: FoundFile, opened: EvidenceFile, report: Report) ->
 
 
 def _end_of_entries(opened: EvidenceFile, size: int, report: Report) -> int:
-    """Where the entries end, if zeros follow to the end of the file: slots that cannot be entries.
+    """Return where the entries end, if only zeros follow: slots that cannot be entries.
 
-    Kafka writes none, but file systems do, and as many as they like. The first one counts as an
-    entry, as in the original.
+    Kafka writes none, but file systems do, in any number. As in kafka-dump-log, the first one
+    counts as an entry.
     """
     end = -(-end_before_zeros(opened) // size) * size + size
     if end >= opened.size:
@@ -127,7 +127,7 @@ def _producer_snapshot(file: FoundFile, *_: object) -> Iterator[Row]:
 
 
 def _first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """DefaultRecordBatch.decrementSequence, in Java's ints."""
+    """Compute DefaultRecordBatch.decrementSequence, with the overflow of Java's int."""
     if last_sequence < offset_delta:
         return _int32(0x7FFF_FFFF - (offset_delta - last_sequence) + 1)
     return _int32(last_sequence - offset_delta)
@@ -178,8 +178,8 @@ def _meta_properties(file: FoundFile, _: EvidenceFile, report: Report) -> Iterat
     from kafka_format.properties_file import meta_properties, read_properties
 
     properties = read_properties(file.path)
-    for each in properties.properties():
-        yield Row(f"{each.key}: {each.value}", {"name": each.key, "value": each.value})
+    for found in properties.properties():
+        yield Row(f"{found.key}: {found.value}", {"name": found.key, "value": found.value})
     try:
         meta_properties(properties, path=file.path)
     except FormatError as error:
@@ -195,7 +195,7 @@ def _clean_shutdown(file: FoundFile, *_: object) -> Iterator[Row]:
         yield Row(f"{file.path} is empty.", fields)
     elif marker.content is CleanShutdownContent.BROKER_EPOCH:
         yield Row(f"version: {marker.version} brokerEpoch: {marker.broker_epoch}", fields)
-    else:  # to Kafka, too, it says no more than that it is there
+    else:  # Kafka ignores the content as well
         raw = base64.b64encode(marker.raw).decode()
         yield Row(f"unreadable: {decode_utf8(marker.raw)}", fields | {"unreadable_base64": raw})
 
@@ -219,7 +219,7 @@ def _quorum_state(file: FoundFile, _: EvidenceFile, report: Report) -> Iterator[
     yield Row(f"{text} dataVersion: {state.data_version}", fields)
     if state.trailing:
         location = Location(file.path, file.size - len(state.trailing))
-        report.found(CorruptError(location, f"{len(state.trailing)} bytes behind it", "none"))
+        report.found(CorruptError(location, f"{len(state.trailing)} bytes after it", "none"))
 
 
 _Reader = Callable[["FoundFile", "EvidenceFile", Report], Iterator[Row]]

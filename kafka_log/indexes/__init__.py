@@ -1,8 +1,8 @@
 """A segment's index files: offset, time and transaction index.
 
 aborted_transactions    `.txnindex` (TransactionIndex)
-bulk                    entries of both indexes for many batches at once
+bulk                    append entries to both indexes for many batches at once
 index_files             `.index` and `.timeindex` (OffsetIndex, TimeIndex)
-kernels                 which batches of a recovery get entries
-mapped_index            what both preallocated indexes share (AbstractIndex)
+kernels                 select the batches that get entries
+mapped_index            the common base of both preallocated indexes (AbstractIndex)
 """

@@ -1,17 +1,17 @@
-"""`.txnindex` of a segment, written to as Kafka writes to it (TransactionIndex).
+"""`.txnindex` of a segment, written as Kafka writes it (TransactionIndex).
 
-There from its first entry on, never preallocated, read from its start for every answer, some
-entries in memory at a time.
+The file is created with its first entry and never preallocated. Every query reads it from the
+start, with a bounded number of entries in memory.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kafka_format.errors import Location, UnsupportedError
+from kafka_format.index_layout import TRANSACTION_INDEX_ENTRY
 from kafka_format.transaction_index import DTYPE, VERSION, AbortedTransaction
 from kafka_log.errors import CorruptIndexError, IllegalArgumentError
 from kafka_log.inventory.file_limits import largest_size
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from kafka_log.disk.files import File, Files
 
-_TRANSACTION_ENTRY = struct.Struct(">hqqqq")  # as kafka_format.transaction_index tells
 _PIECE_ENTRIES = 32 * 1024
 _LARGEST = largest_size(FileKind.TRANSACTION_INDEX)
 
@@ -32,13 +31,13 @@ _LARGEST = largest_size(FileKind.TRANSACTION_INDEX)
 class TxnIndexSearchResult(NamedTuple):
     aborted_transactions: list[AbortedTransaction]
     is_complete: bool
-    """Whether no later segment can hold more."""
+    """Whether no later segment can have more."""
 
 
 class TransactionIndex:
-    """`.txnindex`: the aborted transactions whose markers lie in a segment."""
+    """`.txnindex`: the aborted transactions whose markers are in a segment."""
 
-    ENTRY = _TRANSACTION_ENTRY
+    ENTRY = TRANSACTION_INDEX_ENTRY
 
     def __init__(self, files: Files, name: str, start_offset: int) -> None:
         self.name = name
@@ -46,7 +45,7 @@ class TransactionIndex:
         self._files = files
         self._file: File | None = None
         self._end = 0
-        # Of what was appended since the file was opened: Kafka does not look for it in the file.
+        # Only of entries appended since the file was opened: Kafka does not read it from the file.
         self._last_offset: int | None = None
         if files.exists(name):
             self._open()
@@ -79,13 +78,13 @@ class TransactionIndex:
             self._file.sync()
 
     def reset(self) -> None:
-        """No entries; a file that is there stays, empty."""
+        """Remove all entries; an existing file is kept, empty."""
         if self._file is not None:
             self._cut(0)
         self._last_offset = None
 
     def truncate_to(self, offset: int) -> None:
-        """Drop the first entry that ends at `offset` or later, and all behind it."""
+        """Remove the first entry that ends at `offset` or later, and all after it."""
         last_offset = None
         for position, entries in self._pieces():
             found = np.flatnonzero(entries["last_offset"] >= offset)
@@ -102,21 +101,21 @@ class TransactionIndex:
     def collect_aborted_txns(
         self, fetch_offset: int, upper_bound_offset: int
     ) -> TxnIndexSearchResult:
-        """Those that overlap with the offsets [fetch_offset, upper_bound_offset)."""
+        """Return the transactions that overlap the offsets [fetch_offset, upper_bound_offset)."""
         found: list[AbortedTransaction] = []
         for _, entries in self._pieces():
             ends = np.flatnonzero(entries["last_stable_offset"] >= upper_bound_offset)
-            looked_at = entries[: ends[0] + 1] if len(ends) else entries
-            overlaps = (looked_at["last_offset"] >= fetch_offset) & (
-                looked_at["first_offset"] < upper_bound_offset
+            searched = entries[: ends[0] + 1] if len(ends) else entries
+            overlaps = (searched["last_offset"] >= fetch_offset) & (
+                searched["first_offset"] < upper_bound_offset
             )
-            found += _transactions(looked_at[overlaps])
+            found += _transactions(searched[overlaps])
             if len(ends):
                 return TxnIndexSearchResult(found, is_complete=True)
         return TxnIndexSearchResult(found, is_complete=False)
 
     def sanity_check(self) -> None:
-        """CorruptIndexError if an entry ends before the segment begins."""
+        """Raise CorruptIndexError if an entry ends before the segment begins."""
         if self._end > _LARGEST:
             raise CorruptIndexError(
                 f"{self.path}: found {self._end} bytes, expected at most {_LARGEST}"
@@ -156,24 +155,24 @@ class TransactionIndex:
         self._end = min(self._end, size)
 
     def _pieces(self) -> Iterator[tuple[int, NDArray[np.void]]]:
-        """Whole entries, some at a time and never none, with the position of the first.
+        """Yield non-empty pieces of whole entries, each with the position of its first entry.
 
-        Those before an entry of another version come before the error that says so.
+        Entries before one of another version are yielded before the error is raised.
         """
         if self._file is None:
             return
         size = self.ENTRY.size
         for position in range(0, self._end // size * size, _PIECE_ENTRIES * size):
-            wanted = min(_PIECE_ENTRIES, (self._end - position) // size)
-            data = self._file.read_at(position, wanted * size)
+            count = min(_PIECE_ENTRIES, (self._end - position) // size)
+            data = self._file.read_at(position, count * size)
             entries = np.frombuffer(data, DTYPE, count=len(data) // size)
-            # Kafka takes the first byte for the whole version.
-            refused = np.flatnonzero(entries["version"] >= 1 << 8)
-            good = entries[: refused[0]] if len(refused) else entries
-            if len(good):
-                yield position, good
-            if len(refused):
-                at = int(refused[0]) * size
+            # Kafka reads only the first byte of the version.
+            unsupported = np.flatnonzero(entries["version"] >= 1 << 8)
+            supported = entries[: unsupported[0]] if len(unsupported) else entries
+            if len(supported):
+                yield position, supported
+            if len(unsupported):
+                at = int(unsupported[0]) * size
                 raise UnsupportedError(
                     Location(self.path, position + at), f"version byte {data[at]}", str(VERSION)
                 )

@@ -1,4 +1,4 @@
-"""Entries of both indexes for many batches at once, as LogSegment.append gives them one by one."""
+"""Append index entries for many batches at once, as LogSegment.append does one by one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _LONG_MAX = 2**63 - 1
 
 
-class Entries(NamedTuple):
+class IndexEntries(NamedTuple):
     """Entries of both indexes."""
 
     offsets: Int64s
@@ -29,16 +29,16 @@ class Entries(NamedTuple):
     """Rows: timestamp, offset."""
 
 
-class Selected(NamedTuple):
-    """How many batches are done, their entries, and why the rest is not (indexes.kernels)."""
+class SelectedEntries(NamedTuple):
+    """How many batches were processed, their entries, and why it stopped (indexes.kernels)."""
 
     batches: int
-    entries: Entries
-    why: int
+    entries: IndexEntries
+    reason: int
 
 
 class EntrySelection:
-    """Selects the batches that get entries. Its state is carried from call to call."""
+    """Selects the batches that get entries. Its state is kept from call to call."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class EntrySelection:
         last_index_position: int = 0,
         max_timestamp_and_offset: TimestampOffset | None = None,
     ) -> None:
-        """`max_timestamp_and_offset` is that of the batches before; the time index's by default."""
+        """Start with the largest timestamp of the batches before; by default the time index's."""
         self._base_offset = offset_index.base_offset
         self._interval = interval
         self._kernels = k.load(compiled=compiled)
@@ -63,7 +63,7 @@ class EntrySelection:
         state[k.OFFSET_SLOTS] = offset_index.max_entries
         state[k.LAST_INDEX_OFFSET] = offset_index.last_offset
         state[k.TIME_ENTRIES] = time_index.entries
-        state[k.TIME_SLOTS] = time_index.max_entries - 1  # the last slot is for the roll
+        state[k.TIME_SLOTS] = time_index.max_entries - 1  # the last slot is reserved for the roll
         state[k.LAST_TIMESTAMP], state[k.LAST_TIME_OFFSET] = time_index.last_entry
         self.state = state
 
@@ -76,11 +76,11 @@ class EntrySelection:
         state = self.state
         return TimestampOffset(int(state[k.MAX_TIMESTAMP]), int(state[k.OFFSET_OF_MAX_TIMESTAMP]))
 
-    def select(self, batches: Int64s) -> Selected:
-        """`batches` as kafka_log.indexes.kernels has them."""
+    def select(self, batches: Int64s) -> SelectedEntries:
+        """Select the entries of `batches`, whose rows are those of `select_entries`."""
         offset_entries = np.empty((2, batches.shape[1]), np.int64)
         time_entries = np.empty((2, batches.shape[1]), np.int64)
-        count, offsets, times, why = self._kernels.select_entries(
+        count, offsets, times, reason = self._kernels.select_entries(
             batches,
             self._base_offset,
             min(self._base_offset + INT32_MAX, _LONG_MAX),
@@ -89,10 +89,11 @@ class EntrySelection:
             offset_entries,
             time_entries,
         )
-        return Selected(count, Entries(offset_entries[:, :offsets], time_entries[:, :times]), why)
+        entries = IndexEntries(offset_entries[:, :offsets], time_entries[:, :times])
+        return SelectedEntries(count, entries, reason)
 
 
-def append_entries(offset_index: OffsetIndex, time_index: TimeIndex, entries: Entries) -> None:
+def append_entries(offset_index: OffsetIndex, time_index: TimeIndex, entries: IndexEntries) -> None:
     offsets = np.empty(entries.offsets.shape[1], OFFSET_DTYPE)
     offsets["relative_offset"] = entries.offsets[0] - offset_index.base_offset
     offsets["position"] = entries.offsets[1]

@@ -1,18 +1,18 @@
-"""`.index` and `.timeindex` of a segment, written to as Kafka writes to them.
+"""`.index` and `.timeindex` of a segment, written as Kafka writes them.
 
     OffsetIndex     an entry every index.interval.bytes
-    TimeIndex       beside the other; its last slot is for the roll
-    LazyIndex       either, whose file is opened or made when it is first asked for
+    TimeIndex       an entry at the same batches; the last slot is reserved for the roll
+    LazyIndex       either, opened or created on first access
 
-Mirrors OffsetIndex, TimeIndex and LazyIndex of org.apache.kafka.storage.internals.log; see
-mapped_index for what both do to their files, aborted_transactions for `.txnindex`.
+Mirrors OffsetIndex, TimeIndex and LazyIndex of org.apache.kafka.storage.internals.log; mapped_index
+is their common base, aborted_transactions has `.txnindex`.
 """
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from kafka_format.index_layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kafka_log.errors import (
     CorruptIndexError,
     IllegalArgumentError,
@@ -27,34 +27,25 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 
-_OFFSET_ENTRY = struct.Struct(
-    ">i"  # relative_offset
-    "i"  # position
-)
-_TIME_ENTRY = struct.Struct(
-    ">q"  # timestamp
-    "i"  # relative_offset
-)
-
 
 class OffsetPosition(NamedTuple):
-    """The last offset of a batch, and where in the file that batch begins."""
+    """The last offset of a batch, and its position in the file."""
 
     offset: int
     position: int
 
 
 class TimestampOffset(NamedTuple):
-    """The largest timestamp so far, and the last offset of the batch that brought it."""
+    """The largest timestamp so far, and the last offset of the batch that has it."""
 
     timestamp: int
     offset: int
 
 
 class OffsetIndex(MappedIndex):
-    """`.index`: from offsets to positions."""
+    """`.index`: maps offsets to positions."""
 
-    ENTRY = _OFFSET_ENTRY
+    ENTRY = OFFSET_INDEX_ENTRY
 
     def __init__(self, files: Files, name: str, base_offset: int, max_index_size: int = -1) -> None:
         super().__init__(files, name, base_offset, max_index_size)
@@ -63,7 +54,7 @@ class OffsetIndex(MappedIndex):
 
     @property
     def last_entry(self) -> OffsetPosition:
-        """(base offset, 0) if there is none."""
+        """The last entry; (base offset, 0) if there is none."""
         return self.entry(self.entries - 1) if self.entries else OffsetPosition(self.base_offset, 0)
 
     def entry(self, slot: int) -> OffsetPosition:
@@ -75,14 +66,14 @@ class OffsetIndex(MappedIndex):
         return OffsetPosition(self.base_offset + relative, position)
 
     def lookup(self, target_offset: int) -> OffsetPosition:
-        """The entry of the largest offset up to this one; (base offset, 0) if there is none."""
+        """Return the entry of the largest offset up to this one, or (base offset, 0) if none."""
         slot = self._largest_lower_bound(target_offset, self._offset_at)
         return OffsetPosition(self.base_offset, 0) if slot < 0 else self.entry(slot)
 
     def fetch_upper_bound_offset(
         self, fetch_offset: OffsetPosition, fetch_size: int
     ) -> OffsetPosition | None:
-        """An entry that lies beyond the bytes fetched, if there is one."""
+        """Return the first entry after the fetched bytes, if there is one."""
         slot = self._smallest_upper_bound(fetch_offset.position + fetch_size, self._position_at)
         return None if slot < 0 else self.entry(slot)
 
@@ -96,7 +87,7 @@ class OffsetIndex(MappedIndex):
             )
         self._append(self.ENTRY.pack(self.relative_offset(offset), position))
         self.last_offset = offset
-        self._ensure_in_step()
+        self._ensure_consistent()
 
     def truncate_to(self, offset: int) -> None:
         slot = self._largest_lower_bound(offset, self._offset_at)
@@ -125,9 +116,9 @@ class OffsetIndex(MappedIndex):
 
 
 class TimeIndex(MappedIndex):
-    """`.timeindex`: from timestamps to offsets."""
+    """`.timeindex`: maps timestamps to offsets."""
 
-    ENTRY = _TIME_ENTRY
+    ENTRY = TIME_INDEX_ENTRY
 
     def __init__(self, files: Files, name: str, base_offset: int, max_index_size: int = -1) -> None:
         super().__init__(files, name, base_offset, max_index_size)
@@ -136,7 +127,7 @@ class TimeIndex(MappedIndex):
 
     @property
     def is_full(self) -> bool:
-        """One slot is kept for the entry of the roll."""
+        """Whether only the slot that is reserved for the roll is left."""
         return self.entries >= self.max_entries - 1
 
     def entry(self, slot: int) -> TimestampOffset:
@@ -148,12 +139,12 @@ class TimeIndex(MappedIndex):
         return TimestampOffset(timestamp, self.base_offset + relative)
 
     def lookup(self, target_timestamp: int) -> TimestampOffset:
-        """The entry of the largest timestamp up to this one; (-1, base offset) if there is none."""
+        """Return the entry of the largest timestamp up to this one; (-1, base offset) if none."""
         slot = self._largest_lower_bound(target_timestamp, self._timestamp_at)
         return TimestampOffset(NO_TIMESTAMP, self.base_offset) if slot < 0 else self.entry(slot)
 
     def maybe_append(self, timestamp: int, offset: int, *, skip_full_check: bool = False) -> None:
-        """Append if the timestamp is larger than the last one; neither may go back."""
+        """Append if the timestamp is larger than the last; it and the offset must not decrease."""
         if not skip_full_check and self.is_full:
             raise IndexFullError(f"{self.path}: found {self.entries} entries, expected room")
         last = self.last_entry
@@ -170,7 +161,7 @@ class TimeIndex(MappedIndex):
         if timestamp > last.timestamp:
             self._append(self.ENTRY.pack(timestamp, self.relative_offset(offset)))
             self.last_entry = TimestampOffset(timestamp, offset)
-            self._ensure_in_step()
+            self._ensure_consistent()
 
     def truncate_to(self, offset: int) -> None:
         slot = self._largest_lower_bound(offset, self._offset_at)
@@ -218,7 +209,7 @@ IndexT = TypeVar("IndexT", OffsetIndex, TimeIndex)
 
 
 class LazyIndex(Generic[IndexT]):
-    """An index whose file is opened, and made if need be, when the index is first asked for."""
+    """An index whose file is opened, or created, on first access."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""The walk of a recovery over batch headers: which of them get entries, and where it must stop.
+"""Walk over batch headers and select those that get index entries, until one must be rejected.
 
-One pass, plain or compiled (docs/decisions/0002), over columns of a piece of a segment. It decides
-and writes down; the caller packs entries, replays producers and words the errors. `state` is what
-it carries from piece to piece.
+One pass, plain or compiled (docs/decisions/0002), over columns of a piece of a segment. It only
+selects; the caller packs entries, replays producers and raises the errors. `state` is kept from
+piece to piece.
 """
 
 from functools import cache
@@ -25,7 +25,7 @@ LAST_TIME_OFFSET = 9
 STATE_FIELDS = 10
 
 # Why the walk stopped.
-ALL_DONE = 0
+NOT_STOPPED = 0
 INVALID_BATCH = 1
 OFFSET_OVERFLOW = 2
 OFFSET_INDEX_FULL = 3
@@ -43,7 +43,7 @@ def load(*, compiled: bool) -> SimpleNamespace:
 
 @kernel
 def is_entry_due(bytes_since_last_entry: int, interval: int) -> bool:
-    """Whether the next batch gets an entry in both indexes, by index.interval.bytes."""
+    """Return whether the next batch gets an entry in both indexes, by index.interval.bytes."""
     return bytes_since_last_entry > interval
 
 
@@ -57,10 +57,11 @@ def select_entries(
     offset_entries: Any,
     time_entries: Any,
 ) -> tuple[int, int, int, int]:
-    """LogSegment.recover over batches (rows: position, last offset, max timestamp, is valid).
+    """Select entries as LogSegment.recover does.
 
-    Returns how many batches are done, how many offset and time entries were noted (rows: offset,
-    position; timestamp, offset), and why it stopped.
+    The rows of `batches` are position, last offset, max timestamp and is valid. Returns how many
+    batches were processed, how many offset and time entries were written (rows: offset, position;
+    timestamp, offset), and why it stopped.
     """
     offsets = times = 0
     for batch in range(batches.shape[1]):
@@ -95,4 +96,4 @@ def select_entries(
                 state[LAST_TIMESTAMP] = state[MAX_TIMESTAMP]
                 state[LAST_TIME_OFFSET] = state[OFFSET_OF_MAX_TIMESTAMP]
             state[LAST_INDEX_POSITION] = position
-    return batches.shape[1], offsets, times, ALL_DONE
+    return batches.shape[1], offsets, times, NOT_STOPPED

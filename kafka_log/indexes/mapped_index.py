@@ -1,10 +1,10 @@
-"""What both preallocated indexes of a segment have in common (AbstractIndex).
+"""The common base of both preallocated indexes of a segment (AbstractIndex).
 
 Kafka maps them into memory: an entry is in the file as soon as it is appended, a new file is
-extended with zeros to `segment.index.bytes` (rounded down to whole entries), dropped entries stay
-behind the last one until something is written over them, and only a trim cuts the file. An index
-that exists when it is opened is full of entries to its end, zeros too. All of that shows on disk
-after a crash, so all of that is done here.
+extended with zeros to `segment.index.bytes` (rounded down to whole entries), removed entries stay
+after the last one until they are overwritten, and only a trim truncates the file. An index that
+exists when it is opened counts as full to its end, zeros included. All of this is visible on disk
+after a crash, so this module does the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LARGEST_COPY = 64 * 1024 * 1024
 
 
 class MappedIndex(ABC):
-    """A file of entries, room for more behind them."""
+    """A file of entries, with room for more after them."""
 
     ENTRY: ClassVar[struct.Struct]
 
@@ -43,7 +43,7 @@ class MappedIndex(ABC):
         self.base_offset = base_offset
         self.max_index_size = max_index_size
         self._files = files
-        self._copy: bytearray | None = None  # of the entries, from the first lookup on
+        self._copy: bytearray | None = None  # of the entries, made by the first lookup
         is_new = not files.exists(name)
         self._file: File | None = files.open(name, create=True)
         if is_new:
@@ -56,7 +56,7 @@ class MappedIndex(ABC):
         self.length = self._file.size
         self.max_entries = self.length // self.ENTRY.size
         self.entries = 0 if is_new else self.max_entries
-        self._position = self.size_in_bytes  # where the next entry goes: behind the last one
+        self._position = self.size_in_bytes  # of the next entry
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.path}, {self.entries} of {self.max_entries} entries)"
@@ -77,7 +77,7 @@ class MappedIndex(ABC):
 
     @property
     def size_in_bytes(self) -> int:
-        """Of the entries; the file may be longer."""
+        """The size of the entries; the file may be larger."""
         return self.ENTRY.size * self.entries
 
     def can_append_offset(self, offset: int) -> bool:
@@ -92,7 +92,7 @@ class MappedIndex(ABC):
         return offset - self.base_offset
 
     def resize(self, new_size: int) -> bool:
-        """Cut or extend the file to whole entries; whether its size changed."""
+        """Truncate or extend the file to whole entries; return whether its size changed."""
         size = self._whole(new_size)
         if self.length == size:
             return False
@@ -101,7 +101,7 @@ class MappedIndex(ABC):
         self.max_entries = size // self.ENTRY.size
         self._copy = None
         if size < self._position:
-            # Kafka has mapped the file anew by then, and goes on from its beginning.
+            # Kafka has remapped the file by then, and continues at its beginning.
             self._position = 0
             raise IllegalArgumentError(
                 f"{self.path}: found {self.entries} entries, expected at most {self.max_entries}"
@@ -113,7 +113,7 @@ class MappedIndex(ABC):
             self.resize(self.size_in_bytes)
 
     def reset(self) -> None:
-        """No entries, full size."""
+        """Remove all entries and extend the file to its full size."""
         self.truncate()
         self.resize(self.max_index_size)
 
@@ -141,20 +141,20 @@ class MappedIndex(ABC):
         return self._files.delete_if_exists(self.name)
 
     def read_entries(self) -> bytes:
-        """The entries as they lie in the file, without what follows them."""
+        """Return the bytes of the entries, without what follows them."""
         return self.file.read_at(0, self.size_in_bytes)
 
     @abstractmethod
     def sanity_check(self) -> None:
-        """CorruptIndexError if the file cannot be an index of this segment."""
+        """Raise CorruptIndexError if the file cannot be an index of this segment."""
 
     @abstractmethod
     def truncate_to(self, offset: int) -> None:
-        """Drop the entries from `offset` on; they stay in the file until written over."""
+        """Remove the entries from `offset` on; they stay in the file until they are overwritten."""
 
     @abstractmethod
     def _read_last_entry(self) -> None:
-        """Have the last entry again as the file has it."""
+        """Set the last entry from the file."""
 
     def _truncate_to_entries(self, entries: int) -> None:
         self.entries = entries
@@ -172,16 +172,16 @@ class MappedIndex(ABC):
             raise IndexFullError(f"{self.path}: found no room, expected some for an entry")
         self._write(entry)
 
-    def _ensure_in_step(self) -> None:
-        """Behind a refused resize entries overwrite others; Kafka says so once it is done."""
+    def _ensure_consistent(self) -> None:
+        """Raise LogError where Kafka does: entries overwrite others after a failed resize."""
         if self._position != self.size_in_bytes:
             raise LogError(
-                f"{self.path}: found position {self._position} behind {self.entries} entries, "
+                f"{self.path}: found position {self._position} after {self.entries} entries, "
                 f"expected {self.size_in_bytes}"
             )
 
     def append_packed(self, packed: Buffer) -> None:
-        """Many entries in one write; the caller knows that they belong here, and fit."""
+        """Append many entries in one write. The caller ensures that they are valid and fit."""
         if not packed:
             return
         self._write(packed)
@@ -203,22 +203,22 @@ class MappedIndex(ABC):
             position = 0
         else:
             data = self._copy
-        if len(data) < position + size:  # cut behind our back, or by a resize that was refused
+        if len(data) < position + size:  # truncated by another process, or by a failed resize
             where = Location(self.path, slot * size)
             raise CorruptIndexError(f"{where}: found the end of the file, expected an entry")
         first, second = self.ENTRY.unpack_from(data, position)
         return first, second
 
     def _load_copy(self) -> None:
-        """A lookup probes a dozen entries: far from each other, and each a call of its own."""
+        """Read all entries: a lookup probes a dozen of them, and each read would be a call."""
         if self._copy is None and self.size_in_bytes <= _LARGEST_COPY:
             self._copy = bytearray(self.read_entries())
 
     def _largest_lower_bound(self, target: int, key: Callable[[int], int]) -> int:
-        """The slot of the largest entry up to `target`, -1 if there is none.
+        """Return the slot of the largest entry up to `target`, -1 if there is none.
 
-        Slots are probed in Kafka's order, the warm end first: an index that is not sorted gives
-        the same answers.
+        Slots are probed in Kafka's order, the warm end first, so that an unsorted index gives the
+        same results.
         """
         if self.entries == 0:
             return -1
@@ -231,7 +231,7 @@ class MappedIndex(ABC):
         return self._binary_search(target, key, 0, first_hot)[0]
 
     def _smallest_upper_bound(self, target: int, key: Callable[[int], int]) -> int:
-        """The slot of the smallest entry from `target` on, -1 if there is none."""
+        """Return the slot of the smallest entry from `target` on, -1 if there is none."""
         if self.entries == 0:
             return -1
         self._load_copy()

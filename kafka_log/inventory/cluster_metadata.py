@@ -60,15 +60,15 @@ class RefusedSetting(NamedTuple):
 
     @property
     def text(self) -> str:
-        """For example `topic orders: retention.ms=abc`."""
-        whose = f"broker {self.broker}" if self.broker else "all brokers"
-        whose = whose if self.topic is None else f"topic {self.topic}"
-        return f"{whose}: {self.name}={shortened(self.value)}"
+        """Return the setting as text, for example `topic orders: retention.ms=abc`."""
+        owner = f"broker {self.broker}" if self.broker else "all brokers"
+        owner = owner if self.topic is None else f"topic {self.topic}"
+        return f"{owner}: {self.name}={shortened(self.value)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMetadata:
-    """The image at the end of the log."""
+    """The topics, settings and replicas at the end of the metadata log."""
 
     path: str
     """The directory that it was read from."""
@@ -88,7 +88,7 @@ class ClusterMetadata:
     unreadable: tuple[tuple[str, str], ...] = ()
     """Files that could not be read, and why."""
     refused: tuple[RefusedSetting, ...] = ()
-    """Settings that `topic_configs` and `broker_configs` do not have, since Kafka refuses them."""
+    """Settings that Kafka refuses; `topic_configs` and `broker_configs` do not have them."""
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
@@ -121,7 +121,7 @@ class _Image:
     directories: dict[tuple[uuid.UUID, int], tuple[uuid.UUID, ...]] = field(default_factory=dict)
     end_offset: int = 0
     unfinished: list[MetadataRecord] | None = None
-    """The records of the open transaction; None outside of one."""
+    """The records of the open transaction; None outside a transaction."""
 
     def replay(self, record: MetadataRecord) -> None:
         if record.name == "BeginTransactionRecord":

@@ -1,11 +1,11 @@
-"""What lies in a log directory: the only module that lists one. Nothing here opens a file.
+"""List log directories. No other module does, and no file is opened here.
 
     log dir       its own files, then partition directories by topic and partition
     partition     its own files, then segment by segment: .log, .index, .timeindex, .txnindex,
                   .snapshot
 
-Names are only parsed (names.py): a file is what its name says, until someone reads it. What the
-names and small files of a log dir mean together, evidence/inventory.py tells.
+Names are only parsed (names.py): a file is what its name says until it is read. log_dir_scan.py
+interprets the names and small files of a log dir together.
 """
 
 import errno
@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from kafka_format.access import access, kind_of
 from kafka_format.file_kinds import SEGMENT_KINDS
+from kafka_log.inventory.nearby import names_near
 from kafka_log.names import (
     DirectoryKind,
     DirectoryName,
@@ -42,6 +43,8 @@ NOT_FOLLOWED = "a link out of the given paths, not followed (use --follow-links)
 
 
 class EntryKind(Enum):
+    """What a directory entry is."""
+
     FILE = "file"
     DIRECTORY = "directory"
     DANGLING = "a link to nothing"
@@ -52,8 +55,8 @@ class EntryKind(Enum):
     UNREADABLE = "cannot be accessed"
 
 
-class Entry(NamedTuple):
-    """What stands in a directory; links are followed as far as they may be (access.Access)."""
+class DirectoryEntry(NamedTuple):
+    """An entry of a directory. Links are followed where access.Access allows it."""
 
     path: str
     name: str
@@ -61,24 +64,24 @@ class Entry(NamedTuple):
     size: int = 0
     modified_ms: int = 0
     identity: tuple[int, int] = (0, 0)
-    """Device and inode: the same for every way that leads there."""
+    """Device and inode: the same for every path to the entry."""
     problem: str = ""
     found: str = ""
-    """What stands there, if it is neither a file nor a directory."""
+    """What it is, if it is neither a file nor a directory."""
     target: str = ""
-    """Where it leads, if it is a link."""
+    """The target, if it is a link."""
 
 
 class Listing(NamedTuple):
     """A directory's entries by name, or why there are none."""
 
     path: str
-    entries: tuple[Entry, ...]
+    entries: tuple[DirectoryEntry, ...]
     problem: str | None = None
 
 
 def list_directory(path: str) -> Listing:
-    """Whatever the disk says is a value."""
+    """List a directory. Disk errors are part of the result."""
     try:
         with os.scandir(path) as scanned:
             entries = sorted((_entry(path, each) for each in scanned), key=lambda each: each.name)
@@ -87,16 +90,18 @@ def list_directory(path: str) -> Listing:
     return Listing(path, tuple(entries))
 
 
-def entry_of(path: str) -> Entry:
-    """A path that somebody gave."""
+def entry_of(path: str) -> DirectoryEntry:
+    """Return the entry of a path that the user gave."""
     try:
         return _entry_of_status(path, Path(path).name, Path(path).stat())
     except OSError as error:
-        said = error.strerror or str(error)
-        return Entry(path, Path(path).name, EntryKind.UNREADABLE, problem=said)
+        problem = error.strerror or str(error)
+        if isinstance(error, FileNotFoundError):
+            problem += names_near(path)
+        return DirectoryEntry(path, Path(path).name, EntryKind.UNREADABLE, problem=problem)
 
 
-def _entry(directory: str, scanned: os.DirEntry[str]) -> Entry:
+def _entry(directory: str, scanned: os.DirEntry[str]) -> DirectoryEntry:
     path = os.path.join(directory, scanned.name)  # noqa: PTH118  # keeps a leading `./`
     target = ""
     try:
@@ -104,28 +109,31 @@ def _entry(directory: str, scanned: os.DirEntry[str]) -> Entry:
             target = os.readlink(path)  # noqa: PTH115
             if not access().allows(path):
                 problem = f"{scanned.name} -> {target}: {NOT_FOLLOWED}"
-                return Entry(path, scanned.name, EntryKind.LINK, problem=problem, target=target)
+                return DirectoryEntry(
+                    path, scanned.name, EntryKind.LINK, problem=problem, target=target
+                )
         return _entry_of_status(path, scanned.name, scanned.stat())._replace(target=target)
     except FileNotFoundError:
         kind = EntryKind.DANGLING if target else EntryKind.VANISHED
         problem = f"{scanned.name} -> {target}: {kind.value}" if target else kind.value
-        return Entry(path, scanned.name, kind, problem=problem, target=target)
+        return DirectoryEntry(path, scanned.name, kind, problem=problem, target=target)
     except OSError as error:
         if target and error.errno == errno.ELOOP:
             kind = EntryKind.CIRCLE
             problem = f"{scanned.name} -> {target}: {kind.value}"
-            return Entry(path, scanned.name, kind, problem=problem, target=target)
-        said = error.strerror or str(error)
-        return Entry(path, scanned.name, EntryKind.UNREADABLE, problem=said, target=target)
+            return DirectoryEntry(path, scanned.name, kind, problem=problem, target=target)
+        problem = error.strerror or str(error)
+        unreadable = EntryKind.UNREADABLE
+        return DirectoryEntry(path, scanned.name, unreadable, problem=problem, target=target)
 
 
-def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
+def _entry_of_status(path: str, name: str, status: os.stat_result) -> DirectoryEntry:
     if stat.S_ISDIR(status.st_mode):
         kind = EntryKind.DIRECTORY
     else:
         kind = EntryKind.FILE if stat.S_ISREG(status.st_mode) else EntryKind.OTHER
     found = kind_of(status)
-    return Entry(
+    return DirectoryEntry(
         path,
         name,
         kind,
@@ -138,12 +146,12 @@ def _entry_of_status(path: str, name: str, status: os.stat_result) -> Entry:
 
 
 def not_a_file(found: str) -> str:
-    """What verbs say of something else under the name of a file."""
+    """Return the message for something that has the name of a file but is none."""
     return f"found {found}, expected a regular file"
 
 
 class FoundFile(NamedTuple):
-    """A file by its name and that of its directory."""
+    """A file, with the parsed names of it and its directory."""
 
     path: str
     name: FileName
@@ -163,20 +171,21 @@ def _raise(path: str, problem: str) -> None:
     raise OSError(f"{path}: {problem}")
 
 
-def _pass_over(path: str, target: str) -> None:
-    """Nothing: the caller does not care about links."""
+def _ignore(path: str, target: str) -> None:
+    """Do nothing: the caller does not need to know about links."""
 
 
 def find_files(
     path: str | os.PathLike[str],
     on_problem: Callable[[str, str], None] = _raise,
-    on_link: Callable[[str, str], None] = _pass_over,
+    on_link: Callable[[str, str], None] = _ignore,
 ) -> Iterator[FoundFile]:
-    """A file itself, or every file of a directory and of those inside.
+    """Yield a file itself, or every file below a directory.
 
-    Raises OSError if `path` is not there. `on_problem` is called with what cannot be looked at, a
-    path and why; `on_link` with a link that is followed, and where it leads. The rest follows. What
-    stands under a name of Kafka's files counts as a file, whatever it is: opening it says so.
+    Raises OSError if `path` does not exist. `on_problem` is called with a path that cannot be read
+    and the reason, `on_link` with a link that is followed and its target; then the search
+    continues. Anything with the name of a Kafka file counts as a file; opening it reports what it
+    is.
     """
     text = os.fspath(path)
     if not Path(text).is_dir():
@@ -185,7 +194,7 @@ def find_files(
     waiting, seen = [entry_of(text)], set[tuple[int, int]]()
     while waiting:
         directory = waiting.pop()
-        if directory.identity in seen:  # a link back to where we came from
+        if directory.identity in seen:  # a link back to a parent
             continue
         seen.add(directory.identity)
         files, directories = _sorted_entries(directory.path, on_problem, on_link)
@@ -201,16 +210,16 @@ def found_file(path: str) -> FoundFile:
 
 def _sorted_entries(
     path: str, on_problem: Callable[[str, str], None], on_link: Callable[[str, str], None]
-) -> tuple[list[FoundFile], list[Entry]]:
+) -> tuple[list[FoundFile], list[DirectoryEntry]]:
     listing = list_directory(path)
     if listing.problem is not None:
         on_problem(path, listing.problem)
     name = parse_directory_name(Path(path).absolute().name)
     files: list[FoundFile] = []
-    directories: list[Entry] = []
+    directories: list[DirectoryEntry] = []
     for entry in listing.entries:
-        is_there = entry.kind in (EntryKind.FILE, EntryKind.OTHER, EntryKind.DIRECTORY)
-        if not is_there:
+        exists = entry.kind in (EntryKind.FILE, EntryKind.OTHER, EntryKind.DIRECTORY)
+        if not exists:
             on_problem(entry.path, entry.problem)
             continue
         if entry.target:
@@ -223,7 +232,7 @@ def _sorted_entries(
 
 
 def is_named_as_file(name: str) -> bool:
-    """Whether this is the name of a file of Kafka's, whatever stands there."""
+    """Whether this is the name of a Kafka file, even if it is not a file."""
     return parse_file_name(name).kind is not FileKind.UNKNOWN
 
 
@@ -234,7 +243,7 @@ def _file_order(file: FoundFile) -> tuple[int, int, int, int, str]:
     return (1, file.name.offset or 0, _KIND_ORDER[kind], _STATE_ORDER[state], file.path)
 
 
-def _directory_order(directory: Entry) -> tuple[int, str, int, str]:
+def _directory_order(directory: DirectoryEntry) -> tuple[int, str, int, str]:
     name = parse_directory_name(directory.name)
     if name.kind is DirectoryKind.UNKNOWN or name.partition is None:
         return (1, "", 0, directory.path)

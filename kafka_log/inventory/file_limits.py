@@ -7,7 +7,7 @@ its segment, and a marker takes 78 bytes there: 61 for the batch header and 17 f
 A producer snapshot has 46 bytes for each producer id that wrote to the partition within
 producer.id.expiration.ms, by default a day. 64 MiB hold 1.4 million ids: one partition with 16 new
 producers per second, all day. Kafka reads the file into one buffer, up to 2^31 - 1 bytes, but it
-keeps an object per id on its heap, and so do we: a larger file would take minutes to judge.
+keeps an object per id on its heap, and so do we: a larger file would take minutes to check.
 
 Kafka sets no limit for text files. The reader of each kind has one (`MAX_SIZE`), and it is the
 limit here, so that no file has two. The 64 MiB of a checkpoint leave room for two hundred thousand
@@ -15,14 +15,8 @@ partitions with the longest names in one log dir.
 A checkpoint has at most a million rows (kafka_format.checkpoint_file.MAX_ROWS).
 """
 
-from kafka_format import (
-    checkpoint_file,
-    clean_shutdown_file,
-    leader_epoch_file,
-    partition_metadata,
-    properties_file,
-    quorum_state,
-)
+from functools import cache
+
 from kafka_format.access import JAVA_MAX
 from kafka_format.batch_layout import HEADER_SIZE
 from kafka_format.file_kinds import (
@@ -39,12 +33,6 @@ _TRANSACTION_INDEX_MAX = JAVA_MAX // _MARKER_SIZE * _ABORTED_TRANSACTION_SIZE
 _PRODUCER_SNAPSHOT_MAX = 64 * 1024 * 1024
 
 _LIMITS = {
-    **dict.fromkeys(FileKind, checkpoint_file.MAX_SIZE),
-    FileKind.META_PROPERTIES: properties_file.MAX_SIZE,
-    FileKind.PARTITION_METADATA: partition_metadata.MAX_SIZE,
-    FileKind.LEADER_EPOCH_CHECKPOINT: leader_epoch_file.MAX_SIZE,
-    FileKind.QUORUM_STATE: quorum_state.MAX_SIZE,
-    FileKind.CLEAN_SHUTDOWN: clean_shutdown_file.MAX_SIZE,
     **dict.fromkeys(
         (
             *BATCH_FILE_KINDS,
@@ -59,6 +47,28 @@ _LIMITS = {
 }
 
 
+@cache
+def _text_limits() -> dict[FileKind, int]:
+    """Return the limits of the readers of text files, which a dump of a log does not load."""
+    from kafka_format import (
+        checkpoint_file,
+        clean_shutdown_file,
+        leader_epoch_file,
+        partition_metadata,
+        properties_file,
+        quorum_state,
+    )
+
+    return {
+        **dict.fromkeys(FileKind, checkpoint_file.MAX_SIZE),
+        FileKind.META_PROPERTIES: properties_file.MAX_SIZE,
+        FileKind.PARTITION_METADATA: partition_metadata.MAX_SIZE,
+        FileKind.LEADER_EPOCH_CHECKPOINT: leader_epoch_file.MAX_SIZE,
+        FileKind.QUORUM_STATE: quorum_state.MAX_SIZE,
+        FileKind.CLEAN_SHUTDOWN: clean_shutdown_file.MAX_SIZE,
+    }
+
+
 def largest_size(kind: FileKind) -> int:
     """Return the limit for `kafka_format.access.open_evidence`."""
-    return _LIMITS[kind]
+    return _LIMITS[kind] if kind in _LIMITS else _text_limits()[kind]

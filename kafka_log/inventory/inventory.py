@@ -42,6 +42,8 @@ CHECKPOINTS = (
 
 
 class Trouble(StrEnum):
+    """The kind of a problem."""
+
     UNREADABLE = "unreadable"
     """It could not be read."""
     MALFORMED = "malformed"
@@ -55,20 +57,22 @@ class Problem(NamedTuple):
     trouble: Trouble
     message: str
     kind: EntryKind | None = None
-    """What stands at the path, if that is why it was not read."""
+    """The kind of what is at the path, if that is why it was not read."""
     found: str = ""
-    """The same in words, of something other than a regular file."""
+    """What is at the path, in words, if it is not a regular file."""
 
 
 def unread_names(problems: Iterable[Problem]) -> dict[Problem, FileName]:
-    """What was not opened because of what stands there, with its name as a file."""
+    """Return the problems of files that were not opened because of their kind, with their names."""
     return {
         each: parse_file_name(Path(each.path).name) for each in problems if each.kind is not None
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class File:
+class InventoryFile:
+    """A file and what its name says."""
+
     path: str
     name: FileName
     offset: int | None
@@ -81,16 +85,16 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """Files of one base offset and one suffix."""
+    """The files with one base offset and one suffix."""
 
     base_offset: int
     state: FileState
-    files: Mapping[FileKind, File]
-    producer_snapshot: File | None = None
+    files: Mapping[FileKind, InventoryFile]
+    producer_snapshot: InventoryFile | None = None
     """The producer state at its base offset."""
 
     @property
-    def log(self) -> File | None:
+    def log(self) -> InventoryFile | None:
         return self.files.get(FileKind.LOG)
 
     @property
@@ -113,6 +117,8 @@ class Segment:
 
 
 class CheckpointState(StrEnum):
+    """What was found of a checkpoint file."""
+
     WITH_ROWS = "with rows"
     EMPTY = "empty"
     MISSING = "missing"
@@ -123,7 +129,7 @@ class CheckpointState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """One of the four checkpoint files; one that cannot be read has no rows, as in a broker."""
+    """One of the four checkpoint files. If it cannot be read it has no rows, as in a broker."""
 
     kind: FileKind
     state: CheckpointState
@@ -132,7 +138,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A partition directory, or what is left of one."""
+    """A partition directory, complete or in part."""
 
     path: str
     name: DirectoryName
@@ -140,7 +146,7 @@ class Partition:
     """Live segments by base offset."""
     leftovers: tuple[Segment, ...] = ()
     """Segments with a suffix (deleted, cleaned, swap), and indexes without a log."""
-    files: tuple[File, ...] = ()
+    files: tuple[InventoryFile, ...] = ()
     """Every file, including those of the segments."""
     target: str = ""
     """Where the directory leads, if it is a link that was followed."""
@@ -167,14 +173,14 @@ class Partition:
 
     @property
     def is_kafkas(self) -> bool:
-        """Whether its name, or a name in it, is Kafka's: there may be more than files."""
+        """Whether its name, or a name in it, is Kafka's, even of something that is not a file."""
         names = [*(file.name for file in self.files), *unread_names(self.problems).values()]
         return self.partition is not None or any(
             each.kind is not FileKind.UNKNOWN for each in names
         )
 
     @property
-    def strays(self) -> tuple[File, ...]:
+    def strays(self) -> tuple[InventoryFile, ...]:
         return tuple(file for file in self.files if file.stray is not None)
 
     @property
@@ -218,16 +224,16 @@ class LogDir:
     path: str
     meta: MetaProperties | None = None
     is_clean: bool | None = None
-    """Whether it was shut down cleanly; None without any sign of a broker."""
+    """Whether it was shut down cleanly; None if nothing shows that a broker used it."""
     broker_epoch: int | None = None
     """The broker epoch in the clean shutdown file."""
     has_lock: bool = False
     """Whether `.lock` exists; a broker that is killed leaves it there."""
     is_running: bool = False
-    """Whether another process held `.lock`: a broker is running on this directory."""
+    """Whether another process holds `.lock`: a broker is running on this directory."""
     checkpoints: Mapping[FileKind, Checkpoint] = field(default_factory=dict)
     partitions: tuple[Partition, ...] = ()
-    files: tuple[File, ...] = ()
+    files: tuple[InventoryFile, ...] = ()
     """Its own files, and those of directories that are not partitions."""
     unknown_directories: tuple[str, ...] = ()
     """Directories with which a broker does not start."""
@@ -240,7 +246,7 @@ class LogDir:
         return own + sum(partition.size_in_bytes for partition in self.partitions)
 
     @property
-    def strays(self) -> tuple[File, ...]:
+    def strays(self) -> tuple[InventoryFile, ...]:
         return tuple(file for file in self.files if file.stray is not None)
 
     @property
@@ -285,11 +291,13 @@ class Broker:
     cluster_id: str | None
     log_dirs: tuple[LogDir, ...]
     metadata: ClusterMetadata | None = None
-    """From one of its log dirs, else the newest of its cluster in this inventory."""
+    """The metadata in one of its log dirs, otherwise the newest of its cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
+    """All log dirs that were found."""
+
     log_dirs: tuple[LogDir, ...] = ()
     problems: tuple[Problem, ...] = ()
     """Problems that belong to no log dir."""

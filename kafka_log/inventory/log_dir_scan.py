@@ -22,7 +22,7 @@ from kafka_log.inventory.inventory import (
     CHECKPOINTS,
     Checkpoint,
     CheckpointState,
-    File,
+    InventoryFile,
     LogDir,
     Partition,
     Problem,
@@ -46,19 +46,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from kafka_log.inventory.cluster_metadata import ClusterMetadata
-    from kafka_log.inventory.directory import Entry, Listing
+    from kafka_log.inventory.directory import DirectoryEntry, Listing
 
-    List = Callable[[str], Listing]
+    ListDirectory = Callable[[str], Listing]
 
 _Value = TypeVar("_Value")
 _WITH_CHECKPOINTS = (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
-_SIGNS = frozenset({*CHECKPOINTS, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN, FileKind.LOCK})
-"""Files that only a broker leaves in a log dir."""
+_BROKER_FILES = frozenset(
+    {*CHECKPOINTS, FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN, FileKind.LOCK}
+)
+"""Files that only a broker writes to a log dir."""
 
 
 def read_log_dir(
     listing: Listing,
-    list_directory: List,
+    list_directory: ListDirectory,
     *,
     only: Mapping[str, Collection[str] | None] | None = None,
     only_files: Collection[str] = (),
@@ -75,7 +77,7 @@ def read_log_dir(
         kind: _checkpoint(kind, kinds.get(kind), unread.get(kind), problems) for kind in CHECKPOINTS
     }
     clean_shutdown = _read(kinds, FileKind.CLEAN_SHUTDOWN, read_clean_shutdown_file, problems)
-    is_brokers = not (kinds.keys() | unread.keys()).isdisjoint(_SIGNS)
+    is_brokers = not (kinds.keys() | unread.keys()).isdisjoint(_BROKER_FILES)
     metadata = _metadata(listing, list_directory)
     if metadata is not None:
         problems += [Problem(metadata.path, Trouble.MALFORMED, each) for each in metadata.problems]
@@ -110,23 +112,23 @@ def read_log_dir(
     )
 
 
-def _known_names(listing: Listing, asked: Collection[str]) -> list[str]:
-    """Return the files to read if only parts of a log dir were given: those, and its own."""
+def _known_names(listing: Listing, selected: Collection[str]) -> list[str]:
+    """Return the files to read if only parts of a log dir are selected: those, and its own."""
     return [
         entry.name
         for entry in listing.entries
-        if entry.name in asked or is_named_as_file(entry.name)
+        if entry.name in selected or is_named_as_file(entry.name)
     ]
 
 
 def _files(
     listing: Listing, place: Place, problems: list[Problem], names: Iterable[str] | None = None
-) -> list[File]:
+) -> list[InventoryFile]:
     """Return the regular files; anything else, except directories, is a problem."""
     files = []
-    wanted = None if names is None else frozenset(names)
+    selected = None if names is None else frozenset(names)
     for entry in listing.entries:
-        if wanted is not None and entry.name not in wanted:
+        if selected is not None and entry.name not in selected:
             continue
         if entry.kind is EntryKind.FILE:
             files.append(_file(entry, place))
@@ -136,15 +138,15 @@ def _files(
     return sorted(files, key=_order)
 
 
-def problem_of(entry: Entry) -> Problem:
-    """What is wrong with something that should be a file and cannot be opened as one."""
+def problem_of(entry: DirectoryEntry) -> Problem:
+    """Return the problem of an entry that should be a file and cannot be opened as one."""
     if entry.kind is EntryKind.DIRECTORY:
         entry = entry._replace(problem=not_a_file("a directory"), found="a directory")
     trouble = Trouble.MALFORMED if entry.found else Trouble.UNREADABLE
     return Problem(entry.path, trouble, entry.problem, entry.kind, entry.found)
 
 
-def _too_large(file: File) -> list[Problem]:
+def _too_large(file: InventoryFile) -> list[Problem]:
     if file.name.kind is FileKind.UNKNOWN:
         return []
     try:
@@ -158,7 +160,7 @@ _ORDER = {kind: number for number, kind in enumerate(FileKind)}
 _STATES = {state: number for number, state in enumerate(FileState)}
 
 
-def _order(file: File) -> tuple[bool, int, int, int, str]:
+def _order(file: InventoryFile) -> tuple[bool, int, int, int, str]:
     """Sort a directory's own files first, then by segment."""
     name = file.name
     if file.offset is None:
@@ -166,9 +168,9 @@ def _order(file: File) -> tuple[bool, int, int, int, str]:
     return (True, file.offset, _STATES[name.state], _ORDER[name.kind], file.path)
 
 
-def _file(entry: Entry, place: Place) -> File:
+def _file(entry: DirectoryEntry, place: Place) -> InventoryFile:
     name = parse_file_name(entry.name)
-    return File(
+    return InventoryFile(
         path=entry.path,
         name=name,
         offset=name.offset,
@@ -179,7 +181,7 @@ def _file(entry: Entry, place: Place) -> File:
 
 
 def _read(
-    kinds: Mapping[FileKind, File],
+    kinds: Mapping[FileKind, InventoryFile],
     kind: FileKind,
     read: Callable[[str], _Value],
     problems: list[Problem],
@@ -191,21 +193,21 @@ def _read(
     try:
         return read(file.path)
     except UnfitFileError as error:
-        if all(each.path != file.path for each in problems):  # else its size was seen before
+        if all(each.path != file.path for each in problems):  # its size may be reported already
             problems.append(Problem(file.path, Trouble.MALFORMED, error.problem))
     except FormatError as error:
-        problems.append(Problem(file.path, Trouble.MALFORMED, _said(error)))
+        problems.append(Problem(file.path, Trouble.MALFORMED, _description(error)))
     except OSError as error:
         problems.append(Problem(file.path, Trouble.UNREADABLE, error.strerror or str(error)))
     return None
 
 
-def _said(error: FormatError) -> str:
+def _description(error: FormatError) -> str:
     return f"at {error.location.position}: found {error.found}, expected {error.expected}"
 
 
 def _checkpoint(
-    kind: FileKind, file: File | None, unread: Problem | None, problems: list[Problem]
+    kind: FileKind, file: InventoryFile | None, unread: Problem | None, problems: list[Problem]
 ) -> Checkpoint:
     if file is None and unread is not None:
         return Checkpoint(kind=kind, state=_state_of_unread(unread))
@@ -229,7 +231,7 @@ def _state_of_unread(problem: Problem) -> CheckpointState:
     return CheckpointState.MALFORMED if is_malformed else CheckpointState.UNREADABLE
 
 
-def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
+def _metadata(listing: Listing, list_directory: ListDirectory) -> ClusterMetadata | None:
     for entry in listing.entries:
         name = parse_directory_name(entry.name)
         is_log = name.topic == CLUSTER_METADATA_TOPIC and name.kind is DirectoryKind.PARTITION
@@ -242,21 +244,21 @@ def _metadata(listing: Listing, list_directory: List) -> ClusterMetadata | None:
 
 def _directories(
     listing: Listing,
-    list_directory: List,
+    list_directory: ListDirectory,
     only: Mapping[str, Collection[str] | None] | None,
     problems: list[Problem],
-) -> tuple[list[Partition], list[str], list[File]]:
+) -> tuple[list[Partition], list[str], list[InventoryFile]]:
     """Return the partitions in order, other directories, and the files in those."""
     if only is not None:
         targets = {entry.path: entry.target for entry in listing.entries}
-        asked = [
+        selected = [
             _partition(list_directory(path), names, targets.get(path, ""))
             for path, names in only.items()
         ]
-        return sorted(asked, key=_partition_order), [], []
+        return sorted(selected, key=_partition_order), [], []
     partitions: list[Partition] = []
     unknown: list[str] = []
-    files: list[File] = []
+    files: list[InventoryFile] = []
     for entry in listing.entries:
         if entry.kind is not EntryKind.DIRECTORY or is_named_as_file(entry.name):
             continue
@@ -285,7 +287,7 @@ def _partition(listing: Listing, only: Collection[str] | None, target: str) -> P
     problems: list[Problem] = []
     if listing.problem is not None:
         problems.append(Problem(listing.path, Trouble.UNREADABLE, listing.problem))
-    names = None if only is None else _company(listing, only)
+    names = None if only is None else _segment_names(listing, only)
     files = _files(listing, Place.PARTITION, problems, names)
     for entry in listing.entries:
         if entry.kind is EntryKind.DIRECTORY and only is None and not is_named_as_file(entry.name):
@@ -311,7 +313,7 @@ def _directory_name(path: str) -> DirectoryName:
     return parse_directory_name(Path(os.path.abspath(path)).name)  # noqa: PTH100  # keeps links
 
 
-def _company(listing: Listing, only: Collection[str]) -> list[str]:
+def _segment_names(listing: Listing, only: Collection[str]) -> list[str]:
     """Return the given files and all other files of their segments."""
     offsets = {parse_file_name(name).offset for name in only} - {None}
     return [
@@ -321,7 +323,7 @@ def _company(listing: Listing, only: Collection[str]) -> list[str]:
     ]
 
 
-def _with_orphans(files: list[File]) -> list[File]:
+def _with_orphans(files: list[InventoryFile]) -> list[InventoryFile]:
     """Mark live indexes without a live log as strays."""
     logs = {file.offset for file in files if file.name.kind is FileKind.LOG and not file.stray}
     return [
@@ -332,9 +334,9 @@ def _with_orphans(files: list[File]) -> list[File]:
     ]
 
 
-def _segments(files: Iterable[File]) -> list[Segment]:
-    grouped: dict[tuple[int, FileState], dict[FileKind, File]] = {}
-    snapshots: dict[int, File] = {}
+def _segments(files: Iterable[InventoryFile]) -> list[Segment]:
+    grouped: dict[tuple[int, FileState], dict[FileKind, InventoryFile]] = {}
+    snapshots: dict[int, InventoryFile] = {}
     for file in files:
         name, offset = file.name, file.offset
         if offset is None or not name.is_canonical:

@@ -1,31 +1,26 @@
-"""Where a log ends, by the headers of its last segment.
+"""Find the end of a log by the headers of its last segment.
 
-    read_log_end    from the last index entry on: a few headers, as a start after a clean stop
-    walk_log_end    from the first batch on: stops at damage, and knows the largest timestamp
+    read_log_end    from the last index entry on: a few headers, as at a start after a clean stop
+    walk_log_end    from the first batch on: stops at damage, and finds the largest timestamp
 
-No checksum is looked at: a restart after a crash may cut more (recovery.py). An open log knows its
-own end (LogSegment.read_next_offset).
+Checksums are not checked: a restart after a crash may cut off more (loading/). An open log knows
+its own end (LogSegment.read_next_offset).
 """
 
 import io
 import os
-import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeAlias, cast
 
 from kafka_format.access import open_evidence
 from kafka_format.errors import FormatError
+from kafka_format.index_layout import OFFSET_INDEX_ENTRY
 from kafka_format.log_file import LogFile
 
 if TYPE_CHECKING:
     from kafka_log.disk.files import File
 
 OpenFile: TypeAlias = Callable[[str], BinaryIO]
-
-_ENTRY = struct.Struct(
-    ">i"  # relative offset: last offset of the batch minus the base offset
-    "i"  # position of the first byte of the batch in the .log
-)
 
 
 class _IndexEntry(NamedTuple):
@@ -34,6 +29,8 @@ class _IndexEntry(NamedTuple):
 
 
 class LogEnd(NamedTuple):
+    """The end of a log, and how it ends."""
+
     offset: int
     """The offset after the last record."""
     position: int
@@ -43,12 +40,14 @@ class LogEnd(NamedTuple):
 
 
 class WalkedEnd(NamedTuple):
+    """The end of a log, and the largest timestamp of its batches."""
+
     offset: int
-    """After the last record."""
+    """The offset after the last record."""
     position: int
-    """After the last whole batch."""
+    """The position after the last complete batch."""
     largest_timestamp: int
-    """Of all batches, -1 if none has one."""
+    """The largest of all batches; -1 if none has one."""
 
 
 def open_unbuffered(path: str) -> BinaryIO:
@@ -75,13 +74,13 @@ def read_log_end(
         whole = LogFile(file, path=path)
         offset = _next_offset(whole, None)
         if whole.end is None:
-            raise AssertionError("batches that have run out have an end")
+            raise AssertionError("a log file that was read has an end")
         at = base_offset if offset is None else offset
         return LogEnd(at, whole.end.position, whole.end.reason)
 
 
 def walk_log_end(file: "File", base_offset: int) -> WalkedEnd:
-    """Walk all batches of a segment, up to damage or its end."""
+    """Read the headers of all batches of a segment, up to damage or its end."""
     from kafka_format.columnar.headers import HeaderWalk
 
     end = WalkedEnd(base_offset, 0, -1)
@@ -111,13 +110,15 @@ def _last_entry(index: str, open_file: OpenFile) -> _IndexEntry | None:
     except (FormatError, OSError):
         return None
     with file:
-        low, high = 0, file.seek(0, io.SEEK_END) // _ENTRY.size
+        low, high = 0, file.seek(0, io.SEEK_END) // OFFSET_INDEX_ENTRY.size
         found = None
         while low < high:
             middle = (low + high) // 2
-            file.seek(middle * _ENTRY.size)
-            data = file.read(_ENTRY.size) or b""
-            entry = _IndexEntry(*_ENTRY.unpack(data.ljust(_ENTRY.size, b"\0")))
+            file.seek(middle * OFFSET_INDEX_ENTRY.size)
+            data = file.read(OFFSET_INDEX_ENTRY.size) or b""
+            entry = _IndexEntry(
+                *OFFSET_INDEX_ENTRY.unpack(data.ljust(OFFSET_INDEX_ENTRY.size, b"\0"))
+            )
             if entry.position > 0 and entry.relative_offset >= 0:
                 found, low = entry, middle + 1
             else:

@@ -1,7 +1,7 @@
-"""Segments that are gone, though nothing of Kafka's removes them like that.
+"""Segments that are missing although Kafka does not remove segments in that way.
 
-Kafka deletes segments from the front of a log, renames a `.log` before its index files, and leaves
-gaps between offsets only where it compacts. So two things show that somebody else removed a file:
+Kafka deletes segments from the start of a log, renames a `.log` before its index files, and leaves
+gaps between offsets only where it compacts. So two things show that something else removed a file:
 
     index files without their .log, and no leftover of that segment
     a gap between the end of a segment and the next one, in a topic that is not compacted
@@ -35,10 +35,10 @@ def with_lost_segments(
     *,
     includes: Callable[[str, int | None], bool] = lambda *_: True,
 ) -> Inventory:
-    """Return the inventory with a problem for each segment that is gone.
+    """Return the inventory with a problem for each missing segment.
 
-    Gaps prove nothing, and no log is read, unless the settings of topics are known: from the
-    cluster metadata.
+    Gaps are only checked, and logs only read, if the settings of topics are known from the cluster
+    metadata.
     """
     is_known = inventory.metadata is not None
     is_compacted = (lambda topic: settings.for_topic(topic).compact) if is_known else None
@@ -69,7 +69,7 @@ def _with_lost(
 def lost_segments(
     log_dir: LogDir, partition: Partition, *, is_compacted: Callable[[str], bool] | None
 ) -> Iterator[Problem]:
-    """Yield one problem per segment, or run of segments, that is gone."""
+    """Yield one problem per missing segment, or per run of missing segments."""
     if partition.state not in _KEPT:
         return
     yield from _without_logs(partition)
@@ -96,7 +96,7 @@ def _without_logs(partition: Partition) -> Iterator[Problem]:
 
 
 def _was_never_cleaned(log_dir: LogDir, partition: Partition) -> bool:
-    """A broker notes every log that it has cleaned."""
+    """Whether the log has no row in the cleaner's checkpoint, where a broker adds every log."""
     kind = FileKind.CLEANER_OFFSET_CHECKPOINT
     checkpoint = log_dir.checkpoints.get(kind)
     is_known = checkpoint is not None and checkpoint.state in (
@@ -112,8 +112,8 @@ def _gaps(partition: Partition) -> Iterator[Problem]:
         try:
             end = _end_of(segment)
         except ChangedError as error:
-            path = "" if segment.log is None else segment.log.path
-            yield Problem(path, Trouble.UNREADABLE, error.strerror or str(error))
+            # The file that changed may be the index, through which the log's end is found.
+            yield Problem(error.filename, Trouble.UNREADABLE, error.strerror or str(error))
             continue
         if end is not None and end < following.base_offset:
             last = following.base_offset - 1
@@ -126,7 +126,7 @@ def _gaps(partition: Partition) -> Iterator[Problem]:
 
 
 def _end_of(segment: Segment) -> int | None:
-    """The offset after the last record; None if damage hides it or there is no record."""
+    """Return the offset after the last record; None if there is none, or because of damage."""
     log, index = segment.log, segment.files.get(FileKind.OFFSET_INDEX)
     if log is None or log.size_in_bytes == 0:
         return None
@@ -138,5 +138,5 @@ def _end_of(segment: Segment) -> int | None:
         raise
     except (FormatError, OSError):
         return None  # reading the segment reports why
-    is_sound = end.reason in ("end_of_file", "zeroed_tail") and end.position > 0
-    return end.offset if is_sound else None
+    is_undamaged = end.reason in ("end_of_file", "zeroed_tail") and end.position > 0
+    return end.offset if is_undamaged else None

@@ -1,10 +1,10 @@
 """Settings in the cluster metadata that Kafka refuses: reported, and replaced by the defaults.
 
-A controller checks a setting before it writes the record, so a refused one is damage, or the work
-of somebody else. It must not keep us from reading the other topics.
+A controller checks a setting before it writes the record, so a refused one is damage, or was
+written by another program. It must not prevent reading the other topics.
 
-First each setting is checked alone. Then those that are checked together (the lags of compaction,
-and what cleaner threads share) are dropped where they do not fit.
+First each setting is checked alone. Then those that are checked together (the compaction lags, and
+what cleaner threads share) are dropped if they do not fit together.
 """
 
 from __future__ import annotations

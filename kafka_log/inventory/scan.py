@@ -9,9 +9,9 @@ dir may have any name, even `data-1`, so the contents of a directory decide befo
     nothing, and the name of a partition                a partition
     anything else                                       search its directories
 
-If the parent of a partition is a log dir, its checkpoints and clean shutdown marker are read too.
+If the parent of a partition is a log dir, its checkpoints and clean shutdown marker are also read.
 
-No disk error is raised: what cannot be listed or read becomes a Problem in its place.
+Disk errors are not raised: what cannot be listed or read becomes a Problem of its directory.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from kafka_log.names import DirectoryKind, parse_directory_name, parse_file_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafka_log.inventory.directory import Entry, Listing
+    from kafka_log.inventory.directory import DirectoryEntry, Listing
     from kafka_log.inventory.inventory import LogDir
 
 _DEEPEST = 8
-"""How deep below a path log dirs are searched for."""
+"""How many levels below a path are searched for log dirs."""
 
 
 class _Kind(Enum):
@@ -46,14 +46,14 @@ class _Kind(Enum):
 
 
 @dataclass(slots=True)
-class _Wanted:
-    """The parts of a log dir that were given."""
+class _Selection:
+    """The parts of a log dir that the paths select."""
 
     everything: bool = False
     files: set[str] = field(default_factory=set)
-    """Names of its own files."""
+    """The names of its own files."""
     partitions: dict[str, set[str] | None] = field(default_factory=dict)
-    """Partition directories; None for a whole one, else the names of some files."""
+    """Partition directories; None for a whole one, otherwise the names of its files."""
 
 
 def scan(paths: Iterable[str | os.PathLike[str]]) -> Inventory:
@@ -67,7 +67,7 @@ def scan(paths: Iterable[str | os.PathLike[str]]) -> Inventory:
 class _Scanner:
     def __init__(self) -> None:
         self._listings: dict[str, Listing] = {}
-        self._wanted: defaultdict[str, _Wanted] = defaultdict(_Wanted)
+        self._selected: defaultdict[str, _Selection] = defaultdict(_Selection)
         self._seen: set[tuple[int, int]] = set()
         self._problems: list[Problem] = []
         self._followed: dict[str, str] = {}
@@ -82,17 +82,17 @@ class _Scanner:
         else:
             self._problems.append(problem_of(entry))
 
-    def _is_in_place_of_file(self, entry: Entry) -> bool:
-        """Whether a directory has the name of a file of Kafka's, and nothing of Kafka's in it."""
+    def _is_in_place_of_file(self, entry: DirectoryEntry) -> bool:
+        """Whether a directory has the name of a Kafka file and contains none itself."""
         return is_named_as_file(entry.name) and self._kind(self._list(entry.path)) is _Kind.PARENT
 
     def _look_at_file(self, path: str, name: str) -> None:
         directory = _parent(path)
         if self._kind(self._list(directory)) is _Kind.LOG_DIR:
-            self._wanted[directory].files.add(name)
+            self._selected[directory].files.add(name)
             return
-        names = self._wanted[_parent(directory)].partitions.setdefault(directory, set())
-        if names is not None:  # else the whole directory was given
+        names = self._selected[_parent(directory)].partitions.setdefault(directory, set())
+        if names is not None:  # otherwise the whole directory is selected
             names.add(name)
 
     def _look_into(self, path: str, identity: tuple[int, int], depth: int) -> None:
@@ -105,9 +105,9 @@ class _Scanner:
             return
         kind = self._kind(listing)
         if kind is _Kind.LOG_DIR:
-            self._wanted[path].everything = True
+            self._selected[path].everything = True
         elif kind is _Kind.PARTITION:
-            self._wanted[_parent(path)].partitions[path] = None
+            self._selected[_parent(path)].partitions[path] = None
         elif depth < _DEEPEST:
             for entry in listing.entries:
                 if entry.kind is EntryKind.DIRECTORY:
@@ -134,7 +134,7 @@ class _Scanner:
         is_log_dir = any(self._is_partition(entry) for entry in listing.entries)
         return _Kind.LOG_DIR if is_log_dir else _Kind.PARENT
 
-    def _is_partition(self, entry: Entry) -> bool:
+    def _is_partition(self, entry: DirectoryEntry) -> bool:
         if entry.kind is not EntryKind.DIRECTORY or not _is_named_as_partition(entry.path):
             return False
         return _has(self._list(entry.path), Place.PARTITION)
@@ -151,18 +151,18 @@ class _Scanner:
         return Inventory(log_dirs=log_dirs, problems=problems, followed=self._followed)
 
     def _log_dirs(self) -> Iterator[LogDir]:
-        for path, wanted in self._wanted.items():
+        for path, selection in self._selected.items():
             listing = self._list(path)
-            if wanted.everything:
+            if selection.everything:
                 yield read_log_dir(listing, self._list)
             else:
                 yield read_log_dir(
-                    listing, self._list, only=wanted.partitions, only_files=wanted.files
+                    listing, self._list, only=selection.partitions, only_files=selection.files
                 )
 
 
 def _has(listing: Listing, place: Place) -> bool:
-    """Whether it has the name of a file that belongs in such a place, whatever stands there."""
+    """Whether it has a name of a file that belongs in this place, even if it is not a file."""
     return any(parse_file_name(entry.name).kind in KINDS[place] for entry in listing.entries)
 
 

@@ -1,8 +1,9 @@
-"""Files that an earlier process was not done with: the first three passes of a load.
+"""Files that an earlier process did not finish with: the first three passes of a load.
 
-    1  .deleted files go; a .cleaned file voids every .swap from its offset on, then goes too
-    2  live files that the remaining .swap segments replace go
-    3  .swap files take their place
+    1  delete .deleted files; a .cleaned file invalidates every .swap from its offset on; both are
+       deleted
+    2  delete the live files that the remaining .swap segments replace
+    3  rename the .swap files to live ones
 
 Mirrors the beginning of LogLoader.load.
 """
@@ -31,13 +32,13 @@ _METADATA_SNAPSHOT_DELETED = FileKind.METADATA_SNAPSHOT.value + _DELETED
 
 
 def settle_left_overs(files: Files, config: LogConfig, clock: Clock, journal: Journal) -> None:
-    """A swap is finished or given up, the rest goes: so a start begins, before any segment."""
+    """Finish or roll back an unfinished swap and delete the rest, before segments are loaded."""
     left_overs = LeftOvers(files, config, clock, journal)
     left_overs.complete_swap(left_overs.remove_temporary_files_and_collect_swap_files())
 
 
 class LeftOvers:
-    """What has a suffix in a partition directory."""
+    """The files with a suffix in a partition directory."""
 
     def __init__(self, files: Files, config: LogConfig, clock: Clock, journal: Journal) -> None:
         self._files = files
@@ -71,7 +72,7 @@ class LeftOvers:
         return valid
 
     def complete_swap(self, swap_files: list[str]) -> None:
-        """What the swapped segments replace goes, then they get their names."""
+        """Delete the files that the swapped segments replace, then rename the segments."""
         bounds = self._swap_bounds(swap_files)
         if bounds is not None:
             low, high = bounds
@@ -85,7 +86,7 @@ class LeftOvers:
                 self._rename(name, name.removesuffix(_SWAP))
 
     def _swap_bounds(self, swap_files: list[str]) -> tuple[int, int] | None:
-        """The lowest base and the highest next offset of swapped segments."""
+        """Return the lowest base offset and the highest next offset of the swapped segments."""
         low, high = _LONG_MAX, -_LONG_MAX - 1
         for name in swap_files:
             if not name.removesuffix(_SWAP).endswith(FileKind.LOG.value):
@@ -119,6 +120,7 @@ class LeftOvers:
 
 
 def offset_of(files: Files, name: str) -> int:
+    """Return the offset in a file name. Raises LogLoadError if there is none."""
     offset = offset_from_file_name(name)
     if offset is None:
         raise LogLoadError(
@@ -129,6 +131,6 @@ def offset_of(files: Files, name: str) -> int:
 
 
 def offset_from_file_name(name: str) -> int | None:
-    """LogFileUtils.offsetFromFileName; None where it throws."""
+    """Return the offset like LogFileUtils.offsetFromFileName; None where that throws."""
     stem, dot, _ = name.partition(".")
     return java_text.parse_long(stem) if dot else None

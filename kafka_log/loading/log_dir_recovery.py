@@ -1,16 +1,16 @@
-"""What a restart would do to a log dir: first the dir itself, then partition by partition.
+"""Plan what a restart would do to a log dir: the dir itself, then each partition.
 
     plan = plan_log_dir(path, config)
-    plan.rows, plan.fatal          of the dir itself, known at once
+    plan.rows, plan.fatal          the dir itself, known immediately
     for each in plan.partitions()  one at a time: each.fate, each.plan (a RecoveryPlan)
     plan.checkpoints()             what the broker then writes
 
-Which directory is stray only the metadata log knows: give `assignments`, or the question stays
-open and a row says so.
+Only the metadata log knows which directories are stray: pass `assignments`, or a row says that it
+was not checked.
 
-Mirrors kafka.log.LogManager (loadLogs, loadLog, checkpoint…InDir) and what BrokerMetadataPublisher
-tells it. For a single directory: plan_replica and recover_replica, or only its load: plan_partition
-and recover_in_place.
+Mirrors kafka.log.LogManager (loadLogs, loadLog, checkpoint…InDir) and its use by
+BrokerMetadataPublisher. For a single directory use plan_replica and recover_replica; for its load
+only, plan_partition and recover_in_place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kafka_format.checkpoint_file import (
     read_offset_checkpoint,
 )
 from kafka_format.errors import FormatError
-from kafka_log.checkpoints import LogBounds
+from kafka_log.checkpoints import LastRun, LogBounds
 from kafka_log.clock import Clock, system_clock
 from kafka_log.config.log_config import LogConfig
 from kafka_log.inventory.directory import EntryKind, list_directory
@@ -80,11 +80,11 @@ __all__ = [
 ]
 
 ConfigFor: TypeAlias = Callable[[str], LogConfig]
-"""The settings of a topic."""
+"""Returns the settings of a topic."""
 
 
 class Fate(StrEnum):
-    """What a broker takes a partition directory for, once it is loaded."""
+    """What a broker makes of a partition directory after it is loaded."""
 
     CURRENT = "current"
     FUTURE = "future"
@@ -95,24 +95,26 @@ class Fate(StrEnum):
 
     @property
     def is_served(self) -> bool:
-        """Whether the broker serves it, and so writes rows of it into its checkpoints."""
+        """Whether the broker serves it, and therefore checkpoints its offsets."""
         return self in (Fate.CURRENT, Fate.FUTURE, Fate.PROMOTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignments:
-    """What the metadata log knows of replicas, by topic id and partition."""
+    """The replica assignments of the metadata log, by topic id and partition."""
 
     broker_id: int
     replicas: Mapping[tuple[uuid.UUID, int], Sequence[int]]
     directories: Mapping[tuple[uuid.UUID, int], uuid.UUID] = field(default_factory=dict)
     """The log dir of this broker's replica."""
     directory_id: uuid.UUID | None = None
-    """Of the log dir that is planned (meta.properties)."""
+    """The id of the log dir that is planned (meta.properties)."""
 
     @classmethod
-    def of(cls, log_dirs: Iterable[LogDir], metadata: ClusterMetadata | None) -> Self | None:
-        """Take them from the metadata log. None if it, or the broker's id, is not known."""
+    def from_metadata(
+        cls, log_dirs: Iterable[LogDir], metadata: ClusterMetadata | None
+    ) -> Self | None:
+        """Read them from the metadata log; None if that or the broker's id is unknown."""
         metas = [each.meta for each in log_dirs if each.meta is not None]
         if metadata is None or not metas or metas[0].node_id is None:
             return None
@@ -145,20 +147,17 @@ class LogDirRow(NamedTuple):
 
     name: str
     action: str
-    """delete, ignore, read; offline: Kafka gives up the log dir; stop: the broker does not start"""
+    """delete, ignore, read; offline: Kafka takes the log dir offline; stop: no broker starts"""
     why: str
 
 
 @dataclass(slots=True, kw_only=True)
 class PartitionPlan:
-    """One directory of a log dir."""
+    """What a restart would do to one directory of a log dir."""
 
     name: DirectoryName
     directory: str
-    clean_shutdown: bool
-    log_start_offset: int
-    """As checkpointed, 0 if not."""
-    recovery_point: int
+    last_run: LastRun
     plan: RecoveryPlan
     fate: Fate
     why: str = ""
@@ -166,7 +165,7 @@ class PartitionPlan:
 
 @dataclass(slots=True, kw_only=True)
 class LogDirPlan:
-    """What a restart would do to a log dir, which is left as it is."""
+    """What a restart would do to a log dir. The log dir itself is not changed."""
 
     path: str
     had_clean_shutdown: bool
@@ -181,40 +180,31 @@ class LogDirPlan:
 
     @property
     def fatal(self) -> list[LogDirRow]:
-        """Why a broker would not start with this dir, or give it up, as far as known."""
+        """Return why a broker would not start with this dir or would take it offline."""
         return [row for row in self.rows if row.action in ("stop", "offline")]
 
     def partitions(self) -> Iterator[PartitionPlan]:
-        """Plans one at a time: only their offsets are remembered."""
+        """Yield one plan at a time. Only the offsets of a plan are kept."""
         for name in self.directories:
             yield self.partition(name)
 
     def partition(self, name: DirectoryName) -> PartitionPlan:
         key = (name.topic, name.partition or 0)
         directory = os.path.join(self.path, str(name))  # noqa: PTH118
-        log_start_offset = self.log_start_offsets.get(key, 0)
-        recovery_point = self.recovery_points.get(key, 0)
-        is_metadata = _is_metadata_log(name)
-        plan = plan_partition(
-            directory,
-            self.config(name.topic),
-            clean_shutdown=self.had_clean_shutdown and not is_metadata,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            clock=self.clock,
-        )
+        if _is_metadata_log(name):
+            last_run = LastRun(clean_shutdown=False)
+        else:
+            last_run = LastRun(
+                clean_shutdown=self.had_clean_shutdown,
+                log_start_offset=self.log_start_offsets.get(key, 0),
+                recovery_point=self.recovery_points.get(key, 0),
+            )
+        plan = plan_partition(directory, self.config(name.topic), last_run, clock=self.clock)
         fate, why = self._fate(name, plan)
         planned = PartitionPlan(
-            name=name,
-            directory=directory,
-            clean_shutdown=self.had_clean_shutdown and not is_metadata,
-            log_start_offset=0 if is_metadata else log_start_offset,
-            recovery_point=0 if is_metadata else recovery_point,
-            plan=plan,
-            fate=fate,
-            why=why,
+            name=name, directory=directory, last_run=last_run, plan=plan, fate=fate, why=why
         )
-        self._outcomes[str(name)] = _Outcome.of(planned)
+        self._outcomes[str(name)] = _Outcome.from_plan(planned)
         return planned
 
     def _fate(self, name: DirectoryName, plan: RecoveryPlan) -> tuple[Fate, str]:
@@ -234,9 +224,10 @@ class LogDirPlan:
         return (Fate.FUTURE if future else Fate.CURRENT), ""
 
     def checkpoints(self) -> dict[FileKind, OffsetCheckpoint]:
-        """What the broker writes next: recovery points, and log starts above the first segment.
+        """Return the checkpoints that the broker writes next: recovery points and log starts.
 
-        Partitions not planned so far are planned now.
+        A log start has a row only above the base offset of the first segment. Partitions that were
+        not planned yet are planned now.
         """
         for name in self.directories:
             if str(name) not in self._outcomes:
@@ -264,7 +255,7 @@ class _Outcome(NamedTuple):
     log: LogBounds = LogBounds(0, 0, 0)
 
     @classmethod
-    def of(cls, planned: PartitionPlan) -> _Outcome:
+    def from_plan(cls, planned: PartitionPlan) -> _Outcome:
         name, loaded = planned.name, planned.plan.loaded
         if loaded is None:
             return cls(name.topic, name.partition or 0, is_checkpointed=False)
@@ -293,7 +284,10 @@ def plan_log_dir(
     assignments: Assignments | None = None,
     clean_shutdown: bool | None = None,
 ) -> LogDirPlan:
-    """What a restart would do. `clean_shutdown` overrules the marker. OSError: no such dir."""
+    """Plan what a restart would do to a log dir. Raises OSError if it cannot be read.
+
+    `clean_shutdown` overrides the marker file.
+    """
     text = os.fspath(path)
     rows: list[LogDirRow] = []
     marker = FileKind.CLEAN_SHUTDOWN.value
@@ -348,28 +342,21 @@ def plan_replica(
 def recover_replica(
     planned: PartitionPlan, files: Files, config: LogConfig, clock: Clock = system_clock
 ) -> None:
-    """Do to a directory what was planned, and close it as a broker that stops.
+    """Apply a plan to a directory, and close it as a broker does that stops.
 
-    What the load rebuilds is written first: a kill in between then loses no leader epoch.
+    The files that the load rebuilds are written first, so that a kill loses no leader epoch.
     """
     write_rebuilt(planned.plan.files, planned.plan.journal, files)
-    loaded = load_directory(
-        files,
-        config,
-        clean_shutdown=planned.clean_shutdown,
-        log_start_offset=planned.log_start_offset,
-        recovery_point=planned.recovery_point,
-        clock=clock,
-    )
+    loaded = load_directory(files, config, planned.last_run, clock=clock)
     loaded.close()
     files.sync_directory()
 
 
 def _checkpoint(path: str, kind: FileKind, rows: list[LogDirRow]) -> Mapping[tuple[str, int], int]:
-    """A checkpoint that cannot be read counts as one without rows; but its log dir goes offline.
+    """Read a checkpoint. A malformed one counts as empty, and takes its log dir offline.
 
-    LogManager goes on with 0 for every partition. By then its reader has put the dir on the list of
-    failed ones: a rename in it stops the broker, and once loaded the dir is taken offline.
+    LogManager continues with 0 for every partition. But its reader has added the dir to the failed
+    ones: a rename in it stops the broker, and after the load the dir is taken offline.
     """
     try:
         checkpoint = read_offset_checkpoint(os.path.join(path, kind.value))  # noqa: PTH118
@@ -391,7 +378,7 @@ def _directories(path: str, rows: list[LogDirRow]) -> list[DirectoryName]:
     found = []
     listing = list_directory(path)
     if listing.problem is not None:
-        Path(path).stat()  # says it best where there is none
+        Path(path).stat()  # has the best message if the dir does not exist
         raise OSError(errno.EIO, listing.problem, path)
     for text in (each.name for each in listing.entries if each.kind is EntryKind.DIRECTORY):
         name = parse_directory_name(text)
@@ -412,7 +399,7 @@ def _directories(path: str, rows: list[LogDirRow]) -> list[DirectoryName]:
 
 
 def _duplicates(directories: Iterable[DirectoryName]) -> list[LogDirRow]:
-    """Two directories of one partition, if both are current or both are future."""
+    """Return a row for each partition with two directories, both current or both future."""
     by_replica: defaultdict[tuple[DirectoryKind, str, int | None], list[str]] = defaultdict(list)
     for name in directories:
         if name.kind in (DirectoryKind.PARTITION, DirectoryKind.FUTURE):

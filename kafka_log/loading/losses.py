@@ -1,4 +1,4 @@
-"""What is lost when a start cuts a log: bytes, records and offsets, counted exactly.
+"""Count exactly what is lost when a restart truncates a log: bytes, records and offsets.
 
     losses = Losses()
     losses.add(file, start, base_offset=…, fallback_offset=…)    one file's bytes from `start` on
@@ -6,11 +6,11 @@
 
 Lost bytes reach from the cut to the end of the last batch that begins after it. Zeros inside a
 batch count, because its length field covers them. Zeros after the last batch do not: the file was
-preallocated. A torn batch counts with the bytes that are there. Where no batch can be recognized,
-bytes count up to the last one that is not zero.
+preallocated. A torn batch counts with the bytes that exist. Where no batch can be recognized, bytes
+count up to the last one that is not zero.
 
-A batch whose checksum is right counts with the records and offsets of its header. So does a batch
-with a wrong checksum if its header is one that Kafka writes and the next batch begins where its
+A batch with a correct checksum counts with the records and offsets of its header. So does a batch
+with a wrong checksum if Kafka could have written its header and the next batch begins where its
 length says. Anything else makes the number of records unknown (None).
 """
 
@@ -46,7 +46,7 @@ _CODECS = len(Codec)
 
 @dataclass(slots=True)
 class Losses:
-    """What is lost of one partition, file by file in the order of their offsets."""
+    """The losses of one partition. Files are added in the order of their offsets."""
 
     bytes: int = 0
     records: int | None = 0
@@ -98,7 +98,7 @@ class _Walk:
             position = self._run_from(position)
 
     def _run_from(self, position: int) -> int | None:
-        """Count batches up to damage; return where the next sound batch begins."""
+        """Count batches up to damage; return where the next valid batch begins."""
         scan = BatchScan(
             cast("BinaryIO", self._file.reader()), path=self._file.path, start=position
         )
@@ -127,10 +127,10 @@ class _Walk:
     def _resume(
         self, pending: list[BatchColumns], damage: int, *, is_torn: bool = False
     ) -> int | None:
-        """Step over damage to the next sound batch, or to the end of the data."""
+        """Skip damage up to the next valid batch, or to the end of the data."""
         first = int(pending[0].position[0]) if pending else damage
         found = self._search_from(first)
-        if found is None or found >= damage:  # no sound batch begins inside: the lengths are right
+        if found is None or found >= damage:  # no valid batch begins inside: the lengths are right
             self._count_all(pending)
         if found is None and is_torn:
             self._count_torn(damage)
@@ -157,7 +157,7 @@ class _Walk:
     def _count(self, batches: BatchColumns) -> None:
         is_wrapper = batches.is_legacy & (batches.codec != 0)
         plausible = _is_plausible(batches)
-        if not plausible.all():  # a right checksum does not make a header true
+        if not plausible.all():  # a correct checksum does not make a header plausible
             self.has_unknown = True
         self.records += int(batches.record_count[~batches.is_legacy & plausible].sum())
         self.records += int((batches.is_legacy & ~is_wrapper).sum())

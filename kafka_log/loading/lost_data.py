@@ -1,7 +1,6 @@
-"""What a start drops of a log: which files, from where on, and where it begins.
+"""Which bytes of a log a restart drops: which files, from which position on, and why.
 
-Counted by losses.py, which looks at the bytes; here it is decided which bytes those are. A file
-that the cleaner or a split replaced is not lost.
+losses.py counts what is in those bytes. A file that the cleaner or a split replaced is not lost.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from kafka_log.loading.partition_recovery import RecoveryPlan
 
 
-class Cut(NamedTuple):
-    """The first place where a start drops data, and why."""
+class LogCut(NamedTuple):
+    """The first place where a restart drops data, and why."""
 
     file: str
     position: int
@@ -29,10 +28,7 @@ class Cut(NamedTuple):
 
 
 def losses_of(plan: RecoveryPlan) -> Losses:
-    """Return what is in the logs before the start and not in them afterwards.
-
-    Files that the cleaner or a split replaced are not lost.
-    """
+    """Count what is in the logs before the restart and missing afterwards."""
     losses = Losses()
     for name, start in _lost_parts(plan):
         with opened(DiskFiles(plan.directory), name) as file:
@@ -46,7 +42,7 @@ def losses_of(plan: RecoveryPlan) -> Losses:
 
 
 def _lost_parts(plan: RecoveryPlan) -> Iterator[tuple[str, int]]:
-    """Yield the logs that are cut or deleted, each with where the lost part begins."""
+    """Yield the logs that are cut or deleted, each with the start of the lost part."""
     if plan.loaded is None:
         return
     first = plan.loaded.segments.first_segment()
@@ -67,7 +63,7 @@ def _lost_parts(plan: RecoveryPlan) -> Iterator[tuple[str, int]]:
 
 
 def _is_cut_after_swap(change: Change) -> bool:
-    """Whether a `.swap` file takes its place and then loses its end."""
+    """Whether a `.swap` file becomes a live one and is then truncated."""
     if change.renamed_to is None:
         return False
     before, after = parse_file_name(change.name), parse_file_name(change.renamed_to)
@@ -77,7 +73,7 @@ def _is_cut_after_swap(change: Change) -> bool:
 
 
 def _removed_segments(plan: RecoveryPlan) -> set[str]:
-    """Return the logs that the loader deletes without anything in their place."""
+    """Return the logs that the loader deletes without replacing them."""
     split = {entry.file for entry in plan.steps if entry.action is Action.SPLIT}
     deleted = FileState.DELETED.value
     return {
@@ -90,7 +86,7 @@ def _removed_segments(plan: RecoveryPlan) -> set[str]:
 
 
 def _fallback_offset(plan: RecoveryPlan, name: str) -> int:
-    """Return the first offset that can be lost of a log whose headers do not say it."""
+    """Return the first offset that a log can lose if no header says it."""
     base = parse_file_name(name).offset or 0
     end = 0 if plan.loaded is None else plan.loaded.log_end_offset
     first = None if plan.loaded is None else plan.loaded.segments.first_segment()
@@ -98,8 +94,8 @@ def _fallback_offset(plan: RecoveryPlan, name: str) -> int:
     return end if is_kept else base
 
 
-def first_cut(plan: RecoveryPlan) -> Cut | None:
-    """Return where the first data is lost, in the words of the loader."""
+def first_cut(plan: RecoveryPlan) -> LogCut | None:
+    """Return where the first data is lost, with the loader's reason."""
     parts = sorted(_lost_parts(plan), key=lambda part: parse_file_name(part[0]).offset or 0)
     if not parts:
         return None
@@ -110,4 +106,4 @@ def first_cut(plan: RecoveryPlan) -> Cut | None:
         for entry in plan.steps
         if entry.file in names and entry.action in (Action.CUT, Action.EMPTY, Action.DELETE)
     ]
-    return Cut(name, start, reasons[0] if reasons else "")
+    return LogCut(name, start, reasons[0] if reasons else "")

@@ -1,12 +1,13 @@
 """The snapshots of the metadata log (`__cluster_metadata-0`) at a restart.
 
-    .part, .checkpoint.deleted        go
-    a snapshot below the log start    goes
-    log start above 0                 needs a snapshot at or above it
-    a snapshot ahead of the log       the log is emptied and begins there; older snapshots go
+    .part, .checkpoint.deleted        deleted
+    a snapshot below the log start    deleted
+    log start above 0                 requires a snapshot at or above it
+    a snapshot ahead of the log       the log is emptied and starts there; older snapshots are
+                                      deleted
 
 Mirrors KafkaRaftLog.recoverSnapshots and truncateToLatestSnapshot. Before that the log is loaded
-like any other, but always as after an unclean stop: every batch is read at every start.
+like any other, but always as after an unclean shutdown: every batch is read at every start.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ METADATA_LOG_CONFIG = LogConfig(
     max_transaction_timeout_ms=2**31 - 1,
     producer_id_expiration_ms=2**31 - 1,
 )
-"""Whatever server.properties says of other logs."""
+"""The settings of the metadata log. server.properties does not change them."""
 _ENDINGS = tuple(
     FileKind.METADATA_SNAPSHOT.value + state.value
     for state in (FileState.LIVE, FileState.PARTIAL, FileState.DELETED)
@@ -38,14 +39,14 @@ _ENDINGS = tuple(
 
 
 class SnapshotId(NamedTuple):
-    """Ordered as Kafka orders them: by epoch first."""
+    """A snapshot's id. Kafka orders snapshots by epoch first."""
 
     epoch: int
     offset: int
 
 
 def recover_metadata_snapshots(loaded: LoadedPartition) -> None:
-    """Drop what is not needed, and empty the log if the newest snapshot is ahead of it."""
+    """Delete unneeded snapshots, and empty the log if the newest snapshot is ahead of it."""
     retained, dropped = _snapshots(loaded.files, loaded.log_start_offset)
     newest = max(retained, default=None)
     if loaded.log_start_offset > 0 and (newest is None or newest.offset < loaded.log_start_offset):
@@ -107,7 +108,7 @@ def _truncate_fully(loaded: LoadedPartition, offset: int, why: str) -> None:
 
 
 def _mark_older(loaded: LoadedPartition, retained: set[SnapshotId], newest: SnapshotId) -> None:
-    """Older snapshots are renamed at once and unlinked after a minute."""
+    """Rename older snapshots to `.deleted`. A controller unlinks them after a minute."""
     for snapshot in sorted(retained - {newest}):
         name = str(metadata_snapshot_name(snapshot.offset, snapshot.epoch))
         marked = str(metadata_snapshot_name(snapshot.offset, snapshot.epoch, FileState.DELETED))

@@ -1,11 +1,11 @@
-"""A partition opened to be rewritten: loaded as a broker loads it that just started.
+"""Open a partition to rewrite it: it is loaded as by a starting broker.
 
     with opened_log(files, config, checkpointed, clean_shutdown=True, clock=clock) as opened:
         opened.log ...
-        opened.close()       for a caller that wants the files afterwards
+        opened.close()       for a caller that uses the files afterwards
 
-On a view of the files (ScratchFiles) damage is looked for: a load may cut off a write that was
-torn, and nothing else.
+On a view of the files (ScratchFiles) the load may cut off a torn write, but nothing else: other
+damage is an error.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class OpenedLog:
-    """A partition as a broker has it that just started, its high watermark where it was."""
+    """A partition as a broker holds it after its start, with the checkpointed high watermark."""
 
     loaded: LoadedPartition
     cut_bytes: int = 0
-    """What a restart cuts off, of a write that was torn."""
+    """The bytes of a torn write that the load cut off."""
     is_closed: bool = False
 
     @property
@@ -61,24 +61,17 @@ def opened_log(
     clean_shutdown: bool,
     clock: Clock,
 ) -> Iterator[OpenedLog]:
-    """Load a partition, and close it at least as a crash does.
+    """Load a partition; at the end close its files, as a crash does, unless it was closed.
 
-    An unknown high watermark is the log end. Raises LogError where a restart would cut data off.
+    An unknown high watermark is the log end. Raises LogError if a restart would cut off data.
     """
     journal = Journal()
     with files.keeping() if isinstance(files, ScratchFiles) else contextlib.nullcontext():
-        loaded = load_directory(
-            files,
-            config,
-            clean_shutdown=clean_shutdown,
-            log_start_offset=checkpointed.log_start_offset or 0,
-            recovery_point=checkpointed.recovery_point or 0,
-            clock=clock,
-            journal=journal,
-        )
+        last_run = checkpointed.last_run(clean_shutdown=clean_shutdown)
+        loaded = load_directory(files, config, last_run, clock=clock, journal=journal)
     opening = OpenedLog(loaded=loaded)
     try:
-        if isinstance(files, ScratchFiles):  # files on disk were looked at before, on a view
+        if isinstance(files, ScratchFiles):  # files on disk were checked before, on a view
             opening.cut_bytes = _cut_bytes(files, journal, loaded)
         known = checkpointed.high_watermark
         loaded.log.update_high_watermark(loaded.log_end_offset if known is None else known)
@@ -89,7 +82,7 @@ def opened_log(
 
 
 def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -> int:
-    """Count what the load cut off. Raises LogError if it is more than a write that was torn."""
+    """Count the bytes that the load cut off. Raises LogError if they are not a torn write."""
     plan = RecoveryPlan(directory=files.directory, files=files, journal=journal, loaded=loaded)
     lost = losses_of(plan).bytes
     cuts = [entry for entry in journal.entries if entry.position is not None]
@@ -99,8 +92,8 @@ def _cut_bytes(files: ScratchFiles, journal: Journal, loaded: LoadedPartition) -
     name, position = cuts[0].file, cuts[0].position or 0
     is_last = parse_file_name(name).offset == live_base_offsets(beneath.names())[-1]
     with opened(beneath, name) as file:
-        behind = find_batch(cast("BinaryIO", file.reader()), position + 1)
-    if is_last and behind is None:
+        following = find_batch(cast("BinaryIO", file.reader()), position + 1)
+    if is_last and following is None:
         return lost
     raise DamagedLogError(
         f"{beneath.path(name)}@{position}: found damage ({cuts[0].why}) where a restart would"

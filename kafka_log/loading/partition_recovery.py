@@ -1,15 +1,14 @@
-"""What a restart would do to a partition directory, before anything is done.
+"""Plan what a restart would do to a partition directory, or do it.
 
-The plan is the loader itself (log_loader.py), run on an OverlayFiles with a journal. So no rule is
-written twice, and the evidence is only ever read.
+A plan is the loader itself (log_loader.py), run on an OverlayFiles with a journal: no rule exists
+twice, and the evidence is only read.
 
-    plan = plan_partition(directory, config, clean_shutdown=False, log_start_offset=0,
-                          recovery_point=0)
-    plan.rows()             what becomes of each file, and why
+    plan = plan_partition(directory, config, LastRun(clean_shutdown=False))
+    plan.rows()             what happens to each file, and why
     plan.write_to(copy)     the directory as the restart would leave it
 
-The metadata log is opened as KafkaRaftLog.createLog does (metadata_log.py), all others as
-LogManager.loadLog: a broker that has just started, and knows no topic id but that in the directory.
+The metadata log is opened as in KafkaRaftLog.createLog (metadata_log.py), all others as in
+LogManager.loadLog: by a broker that has just started, and knows only the topic id in the directory.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.errors import OverLimitError
+from kafka_log.checkpoints import LastRun
 from kafka_log.clock import Clock, Scheduler, system_clock
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
@@ -52,7 +52,7 @@ BYTES_PER_SECOND = 950_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPartition:
-    """A partition as a broker holds it once it has started, and how it came to be so."""
+    """A partition as a broker holds it after its start, and the journal of the load."""
 
     log: PartitionLog
     scheduler: Scheduler
@@ -95,44 +95,34 @@ class LoadedPartition:
         return self.log.first_unstable_offset
 
     def close(self) -> None:
-        """Close it as a broker that stops: unlink `.deleted` files, flush, trim indexes."""
+        """Close it as a broker does that stops: unlink `.deleted` files, flush, trim indexes."""
         self.scheduler.run_all()
         self.log.flush()
         self.log.close()
 
     def close_handlers(self) -> None:
-        """Leave the files as they lie, as a broker that dies at once."""
+        """Close the files as they are, as a crash does."""
         self.log.close_handlers()
 
 
 def load_partition(
     files: Files,
     config: LogConfig,
+    last_run: LastRun,
     *,
-    clean_shutdown: bool,
-    log_start_offset: int,
-    recovery_point: int,
     clock: Clock = system_clock,
     topic_id: uuid.UUID | None = None,
     journal: Journal | None = None,
 ) -> LoadedPartition:
-    """Load, and by that recover, a directory. LogLoadError where Kafka would not start with it."""
+    """Load a directory, which recovers it. Raises LogLoadError if Kafka cannot load it."""
     scheduler = Scheduler(clock)
     journal = Journal() if journal is None else journal
     before = set(files.names())
     try:
         log = PartitionLog.open(
-            files,
-            config,
-            clock,
-            scheduler,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            clean_shutdown=clean_shutdown,
-            topic_id=topic_id,
-            journal=journal,
+            files, config, scheduler, last_run, topic_id=topic_id, journal=journal
         )
-    except (LogLoadError, OverLimitError, TieredStorageError):  # Kafka may do what we may not
+    except (LogLoadError, OverLimitError, TieredStorageError):  # Kafka may accept the last two
         raise
     except (LogError, ValueError) as error:  # a FormatError is a ValueError too
         raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error
@@ -148,38 +138,38 @@ class RecoveryRow(NamedTuple):
     """What a restart does to one file of the directory, and why."""
 
     file: str
-    """Its name before, or of a new file its name after."""
+    """Its name before the restart; for a new file, its name after."""
     action: str
     """created, deleted, renamed, truncated, extended, rewritten; rebuilt (same bytes), read."""
     size_before: int | None
     size_after: int | None
     renamed_to: str | None
     position: int | None
-    """Where a log is cut."""
+    """Where a log is truncated."""
     bytes_read: int
     why: str
 
 
 @dataclass(slots=True, kw_only=True)
 class RecoveryPlan:
-    """What a restart would do to a partition directory, which is left as it is."""
+    """What a restart would do to a partition directory. The directory itself is not changed."""
 
     directory: str
     files: OverlayFiles
     journal: Journal
     loaded: LoadedPartition | None
-    """None if Kafka would not load it."""
+    """None if Kafka would not load the directory."""
     error: LogError | OSError | None = None
-    """Why it would not."""
+    """Why Kafka would not load it."""
 
     @property
     def steps(self) -> list[JournalEntry]:
-        """Every decision in its order; a file may have several."""
+        """Return every decision in order; a file may have several."""
         return self.journal.entries
 
     @property
     def bytes_read(self) -> int:
-        """What a broker must read of the logs."""
+        """Return how many bytes of the logs a broker must read."""
         return self.journal.bytes_read
 
     def estimated_seconds(self, bytes_per_second: int = BYTES_PER_SECOND) -> float:
@@ -191,7 +181,7 @@ class RecoveryPlan:
         return any(row.action not in ("read", "rebuilt") for row in self.rows())
 
     def rows(self) -> list[RecoveryRow]:
-        """One row a file that is changed, rebuilt or read, by name."""
+        """Return one row per file that is changed, rebuilt or read, in the order of names."""
         steps = _Steps(self.steps)
         rows = []
         for change in self.files.changes():
@@ -200,31 +190,31 @@ class RecoveryPlan:
                 row = row._replace(action="rebuilt")
             if row.action != "rebuilt" or row.why:
                 rows.append(row)
-        told = {row.file for row in rows} | {row.renamed_to for row in rows}
+        reported = {row.file for row in rows} | {row.renamed_to for row in rows}
         for name in steps.read_names():
-            if name not in told and self.files.exists(name):
+            if name not in reported and self.files.exists(name):
                 size = self.files.size(name)
                 rows.append(steps.row(name, "read", size, size, None))
         return sorted(rows, key=lambda row: (row.file, row.renamed_to or ""))
 
     def write_to(self, directory: str | os.PathLike[str]) -> None:
-        """A copy of the directory as the restart would leave it, into an empty one that exists.
+        """Write the directory as the restart would leave it into an existing, empty one.
 
-        What a broker unlinks only after a while is there with `.deleted` unless
-        `unlink_deleted` was called before.
+        Files that a broker unlinks with a delay are there as `.deleted`, unless `unlink_deleted`
+        was called before.
         """
         if self.error is not None:
             raise self.error
         self.files.write_to(directory)
 
     def unlink_deleted(self) -> None:
-        """What a broker that lives for a minute (file.delete.delay.ms) does to `.deleted` files."""
+        """Unlink `.deleted` files, as a broker does after file.delete.delay.ms (a minute)."""
         if self.loaded is not None:
             self.loaded.scheduler.run_all()
 
 
 class _Steps:
-    """Decisions by a file's first name: what is told of a renamed file belongs to it too."""
+    """Decisions by a file's original name, including those made after it was renamed."""
 
     def __init__(self, entries: list[JournalEntry]) -> None:
         self._by_name: defaultdict[str, list[JournalEntry]] = defaultdict(list)
@@ -268,30 +258,20 @@ class _Steps:
 def plan_partition(
     directory: str | os.PathLike[str],
     config: LogConfig,
+    last_run: LastRun,
     *,
-    clean_shutdown: bool,
-    log_start_offset: int,
-    recovery_point: int,
     clock: Clock = system_clock,
 ) -> RecoveryPlan:
-    """What a restart would do; a directory that Kafka would refuse gives a plan with an error.
+    """Plan what a restart would do. If Kafka cannot load the directory, the plan has an error.
 
-    The metadata log is loaded as KafkaRaftLog does, whatever the arguments say of its stop.
-    OSError: the directory itself cannot be read.
+    The metadata log is loaded as by KafkaRaftLog, whatever `last_run` says. Raises OSError if the
+    directory itself cannot be read.
     """
     files = OverlayFiles(os.fspath(directory), clock)
     journal = Journal()
     plan = RecoveryPlan(directory=files.directory, files=files, journal=journal, loaded=None)
     try:
-        plan.loaded = load_directory(
-            files,
-            config,
-            clean_shutdown=clean_shutdown,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            clock=clock,
-            journal=journal,
-        )
+        plan.loaded = load_directory(files, config, last_run, clock=clock, journal=journal)
     except (LogError, OSError) as error:
         plan.error = error
     return plan
@@ -300,22 +280,13 @@ def plan_partition(
 def recover_in_place(
     directory: str | os.PathLike[str],
     config: LogConfig,
+    last_run: LastRun,
     *,
-    clean_shutdown: bool,
-    log_start_offset: int,
-    recovery_point: int,
     clock: Clock = system_clock,
     unlink_deleted: bool = False,
 ) -> LoadedPartition:
-    """Do to the directory itself what a restart would do, and close it."""
-    loaded = load_directory(
-        DiskFiles(directory),
-        config,
-        clean_shutdown=clean_shutdown,
-        log_start_offset=log_start_offset,
-        recovery_point=recovery_point,
-        clock=clock,
-    )
+    """Recover the directory in place as a restart would, and close it."""
+    loaded = load_directory(DiskFiles(directory), config, last_run, clock=clock)
     if unlink_deleted:
         loaded.scheduler.run_all()
     loaded.close_handlers()
@@ -325,31 +296,19 @@ def recover_in_place(
 def load_directory(
     files: Files,
     config: LogConfig,
+    last_run: LastRun,
     *,
-    clean_shutdown: bool,
-    log_start_offset: int,
-    recovery_point: int,
     clock: Clock,
     journal: Journal | None = None,
 ) -> LoadedPartition:
-    """A partition by its kind: an ordinary one, or the metadata log, which has its own rules."""
+    """Load an ordinary partition, or the metadata log, which has its own rules."""
     name = parse_directory_name(os.path.basename(os.path.abspath(files.directory)))  # noqa: PTH100, PTH119  # no link may be followed
     if name.kind is not DirectoryKind.PARTITION or name.topic != CLUSTER_METADATA_TOPIC:
-        return load_partition(
-            files,
-            config,
-            clean_shutdown=clean_shutdown,
-            log_start_offset=log_start_offset,
-            recovery_point=recovery_point,
-            clock=clock,
-            journal=journal,
-        )
+        return load_partition(files, config, last_run, clock=clock, journal=journal)
     loaded = load_partition(
         files,
         METADATA_LOG_CONFIG,
-        clean_shutdown=False,
-        log_start_offset=0,
-        recovery_point=0,
+        LastRun(clean_shutdown=False),
         clock=clock,
         topic_id=METADATA_TOPIC_ID,
         journal=journal,

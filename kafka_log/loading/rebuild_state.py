@@ -1,4 +1,4 @@
-"""Producer state up to an offset: from the newest snapshot that may be trusted, then from the log.
+"""Restore the producer state at an offset: from the newest usable snapshot, then from the log.
 
 Mirrors UnifiedLog.rebuildProducerState and loadProducersFromRecords.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kafka_log.segment.log_segment import LogSegment
     from kafka_log.segment.log_segments import LogSegments
 
-_HEADER_ALONE = BATCH.field("batch_length").struct.pack(HEADER_SIZE - LENGTH_END)
+_LENGTH_WITHOUT_RECORDS = BATCH.field("batch_length").struct.pack(HEADER_SIZE - LENGTH_END)
 """The length of a batch without records."""
 
 
@@ -38,10 +38,11 @@ def rebuild_producer_state(
     reload_from_clean_shutdown: bool,
     journal: Journal | None = None,
 ) -> None:
-    """Bring the state to `last_offset`; snapshots are left at the last two bases and there.
+    """Bring the state to `last_offset`.
 
-    Where no snapshot lies and the shutdown was clean, Kafka supposes an upgrade from before there
-    were producers: nothing is read, and the snapshots are empty.
+    Snapshots are written at the base offsets of the last two segments and at `last_offset`. Without
+    a snapshot and after a clean shutdown, Kafka assumes an upgrade from a version without producer
+    state: nothing is read, and the snapshots are empty.
     """
     manager = producer_state_manager
     journal = Journal() if journal is None else journal
@@ -74,19 +75,23 @@ def rebuild_producer_state(
 
 
 def take_snapshot(manager: ProducerStateManager, journal: Journal, why: str) -> None:
+    """Write a snapshot, and add a journal entry if there was none."""
     name = manager.take_snapshot()
     if name is not None:
         journal.add(name, Action.WRITE, why)
 
 
 @contextlib.contextmanager
-def told_snapshots(
+def journaled_snapshots(
     manager: ProducerStateManager,
     journal: Journal,
     why: str,
     before: Sequence[SnapshotFile] | None = None,
 ) -> Iterator[None]:
-    """Tell the journal which snapshots (of `before`, or of the manager's) are gone afterwards."""
+    """Add the snapshots that the body deletes to the journal.
+
+    `before` are the snapshots that existed; by default those of the manager.
+    """
     before = manager.snapshots if before is None else before
     yield
     after = set(manager.snapshots)
@@ -111,7 +116,7 @@ def _load_producers(
     max_position: int,
     journal: Journal,
 ) -> None:
-    """All batches of a segment from an offset up to a position, then their transactions."""
+    """Replay the batches of a segment from an offset up to a position."""
     found = segment.translate_offset(start_offset)
     if found is None or found.position >= max_position:
         return
@@ -131,23 +136,26 @@ def _load_producers(
 def _add_batches(
     replay: ProducerReplay, log: FileRecords, position: int, max_position: int
 ) -> int | None:
-    """Batches up to the end, or to one that Kafka steps over and we cannot read: where to go on."""
+    """Replay batches up to the end, or over one that Kafka skips and we cannot read.
+
+    Returns the position to continue from; None at the end.
+    """
     reader = cast("BinaryIO", log.reader())
     walk = HeaderWalk(reader, path=log.path, start=position, end=max_position)
     for batches in walk:
         replay.add(batches, log.read_exactly)
     if walk.end is None or not isinstance(walk.end.error, CorruptError):
         return None
-    # Shorter than its own header, it is a batch for Kafka, whose header reaches into the next.
+    # A batch shorter than its own header: Kafka reads a header that reaches into the next batch.
     batch = next(log.batches_from(walk.end.position, max_position), None)
     if batch is None:
         return None
     header = log.read_exactly(batch.position, HEADER_SIZE)
     if BatchHeader.unpack(header).producer_id >= 0:
         if BatchHeader.unpack(header).is_control:
-            raise walk.end.error  # for there is no marker to be read
+            raise walk.end.error  # there is no marker to read
         for batches in HeaderWalk(
-            header[:LENGTH_AT] + _HEADER_ALONE + header[LENGTH_END:], path=log.path
+            header[:LENGTH_AT] + _LENGTH_WITHOUT_RECORDS + header[LENGTH_END:], path=log.path
         ):
             replay.add(batches, log.read_exactly)
     return int(batch.position + batch.size_in_bytes)

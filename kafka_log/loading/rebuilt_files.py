@@ -1,12 +1,12 @@
-"""Side files that a load rebuilds, written so that a kill between any two of them does no harm.
+"""Write the side files that a load rebuilds, so that a kill between any two of them does no harm.
 
-A missing `.index` or a corrupt `.txnindex` makes a load check its segment again, and take leader
-epochs and producers from it. The load itself creates the index before that is done. If it is killed
-in between, the next load finds an index, does not check the segment, and the epochs are never
-written. Apache Kafka has this gap when it is killed while it starts.
+A missing `.index` or a corrupt `.txnindex` makes a load check its segment again and take leader
+epochs and producers from it. But the load creates the index first. If it is killed before it has
+written the rest, the next load finds an index, does not check the segment, and the epochs are never
+written. Apache Kafka has this gap when it is killed during its start.
 
-`write_rebuilt` closes it for a load in place: what the same load made on a view is written first,
-each file in one step, and the file whose absence or damage starts the check comes last.
+`write_rebuilt` closes it for a load in place: it first writes the files that the same load produced
+on a view, each in one step. The file whose absence or damage triggers the check comes last.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ORDER = (
 
 
 def write_rebuilt(view: OverlayFiles, journal: Journal, files: Files) -> None:
-    """Write the side files of a view on which the directory was loaded and closed."""
+    """Write the side files of a view on which the directory was loaded."""
     if not any(entry.action is Action.REBUILD for entry in journal.entries):
         return
     names = [
@@ -49,7 +49,7 @@ def write_rebuilt(view: OverlayFiles, journal: Journal, files: Files) -> None:
 
 
 def _rank(name: str, files: Files) -> tuple[int, str]:
-    """Order the files; of a segment, the one that makes a load check it comes last."""
+    """Return a file's sort key: a segment's file that makes a load check it comes last."""
     kind = parse_file_name(name).kind
     rank = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
     if kind is FileKind.TRANSACTION_INDEX:

@@ -1,8 +1,8 @@
-"""LogSegment.recover: every batch is checked, its indexes are made anew, what is unsound is cut.
+"""Check every batch of a segment, rebuild its indexes, find where to truncate (LogSegment.recover).
 
-The segment is read in pieces; checksums and index entries of a piece are decided by compiled code,
-producers are replayed over its columns. What Kafka does batch by batch, and stops in the middle of,
-is done here for the whole piece or, where something stops it, for the batches before.
+The segment is read in pieces. Compiled code computes the checksums and index entries of a piece,
+and producers are replayed over its columns. Kafka works batch by batch; here a step is applied to
+the whole piece, or to the batches before the one that stops it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_format.columnar.records import Damage
-    from kafka_log.indexes.bulk import Selected
+    from kafka_format.columnar.record_columns import DamagedBatch
+    from kafka_log.indexes.bulk import SelectedEntries
     from kafka_log.indexes.index_files import TimestampOffset
     from kafka_log.log.leader_epochs import LeaderEpochFileCache
     from kafka_log.producers.producer_state import ProducerStateManager
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
 
 _MANY_BATCHES = 512
 
-# Loading numba takes as long as walking over this much without it, if batches are small.
+# Loading numba takes as long as reading this much without it, if batches are small.
 _LARGE_ENOUGH_TO_LOAD = 4 * 1024 * 1024
 
 
-class Recovered(NamedTuple):
-    """How far a segment is sound, and what is wrong with the batch there, if there is one."""
+class RecoveryResult(NamedTuple):
+    """How many bytes of a segment are valid, and what is wrong with the batch that follows."""
 
     valid_bytes: int
     error: FormatError | None
 
 
 class SegmentRecovery:
-    """One recovery of one segment, whose indexes have been reset."""
+    """One recovery of a segment whose indexes have been reset."""
 
     def __init__(
         self,
@@ -76,29 +76,31 @@ class SegmentRecovery:
     def max_timestamp_and_offset(self) -> TimestampOffset:
         return self._selection.max_timestamp_and_offset
 
-    def run(self) -> Recovered:
-        """SegmentOffsetOverflowError, InvalidOffsetError and what a replay says come as they are.
+    def run(self) -> RecoveryResult:
+        """Check the segment and rebuild its indexes.
 
-        They leave behind what was done for the batches before, as in Kafka.
+        Raises SegmentOffsetOverflowError, InvalidOffsetError and the errors of the replay. What was
+        done for the batches before stays, as in Kafka.
         """
         log = self._segment.log
         reader = cast("BinaryIO", log.reader())
         scan = BatchScan(reader, path=log.path, end=log.size, compiled=self._compiled)
         for batches, read_batch in self._runs(scan):
-            error = self._take(batches, read_batch)
+            error = self._recover_run(batches, read_batch)
             if error is not None:
-                return Recovered(self._valid_bytes, error)
-        return Recovered(self._valid_bytes, scan.end.error if scan.end else None)
+                return RecoveryResult(self._valid_bytes, error)
+        return RecoveryResult(self._valid_bytes, scan.end.error if scan.end else None)
 
     def _runs(self, scan: BatchScan) -> Iterator[tuple[BatchColumns, BatchReader]]:
-        """Many batches at a time: pieces of few large ones are put together, up to an unsound one.
+        """Yield runs of many batches: pieces with few large batches are joined.
 
-        What a run costs beside its checksums, it costs for a thousand batches as for ten.
+        A run ends after a piece with an invalid batch. Apart from the checksums, a run of a
+        thousand batches costs as much as one of ten.
         """
         waiting: list[BatchColumns] = []
         for piece in scan.pieces():
             if not waiting and len(piece.batches) >= _MANY_BATCHES:
-                yield piece.batches, _reader_of(piece)
+                yield piece.batches, _batch_reader(piece)
                 continue
             waiting.append(piece.batches)
             if sum(map(len, waiting)) >= _MANY_BATCHES or not piece.batches.is_valid.all():
@@ -107,13 +109,13 @@ class SegmentRecovery:
         if waiting:
             yield _joined(waiting), self._segment.log.read_exactly
 
-    def _take(self, batches: BatchColumns, read_batch: BatchReader) -> FormatError | None:
-        """All sound batches of a run; what is wrong with the next, if something is."""
+    def _recover_run(self, batches: BatchColumns, read_batch: BatchReader) -> FormatError | None:
+        """Apply the valid batches of a run; return what is wrong with the next, if anything."""
         before = self._selection.state.copy()
         count, entries, why = self._select(batches)
         damage = self._replay(batches, count, read_batch)
         if damage is not None:
-            # A control batch that is none. Kafka has counted its bytes by now, so it stays.
+            # A malformed control batch. Kafka has already counted its bytes, so it stays.
             self._selection.state = before
             count, entries, why = self._select(batches[: damage.batch + 1])
         append_entries(self._offset_index, self._time_index, entries)
@@ -122,9 +124,9 @@ class SegmentRecovery:
             self._valid_bytes = int(batches.position[count - 1] + batches.size_in_bytes[count - 1])
         if damage is not None:
             return damage.error
-        return None if why == k.ALL_DONE else self._problem(batches, count, why)
+        return None if why == k.NOT_STOPPED else self._problem(batches, count, why)
 
-    def _select(self, batches: BatchColumns) -> Selected:
+    def _select(self, batches: BatchColumns) -> SelectedEntries:
         table = np.empty((4, len(batches)), np.int64)
         table[0] = batches.position
         table[1] = batches.last_offset
@@ -142,7 +144,9 @@ class SegmentRecovery:
         for batch in np.flatnonzero(epochs > before).tolist():
             self._epochs.assign(int(epochs[batch]), int(batches.base_offset[batch]))
 
-    def _replay(self, batches: BatchColumns, count: int, read_batch: BatchReader) -> Damage | None:
+    def _replay(
+        self, batches: BatchColumns, count: int, read_batch: BatchReader
+    ) -> DamagedBatch | None:
         if not count:
             return None
         return self._producers.replay_batches(
@@ -152,7 +156,7 @@ class SegmentRecovery:
         )
 
     def _problem(self, batches: BatchColumns, batch: int, why: int) -> FormatError:
-        """What stopped the walk at a batch: returned if it cuts the log, raised if it does more."""
+        """Return the error of the batch that truncates the log, or raise a more serious one."""
         path, position = batches.path, int(batches.position[batch])
         if why == k.INVALID_BATCH:
             crc = MESSAGE_CRC_AT if batches.is_legacy[batch] else CRC_AT
@@ -174,15 +178,15 @@ class SegmentRecovery:
         raise InvalidOffsetError(f"{where}, expected more than {self._offset_index.last_offset}")
 
 
-class _Walked:
-    """Bytes of segments that this process has recovered: many small ones are a large one."""
+class _RecoveredBytes:
+    """Bytes that this process has recovered: many small segments are worth compiling for, too."""
 
     total = 0
 
 
 def _prefers_compiled(size: int) -> bool:
-    _Walked.total += size
-    if "numba" not in sys.modules and _Walked.total < _LARGE_ENOUGH_TO_LOAD:
+    _RecoveredBytes.total += size
+    if "numba" not in sys.modules and _RecoveredBytes.total < _LARGE_ENOUGH_TO_LOAD:
         return False
     return can_compile()
 
@@ -195,6 +199,6 @@ def _joined(runs: list[BatchColumns]) -> BatchColumns:
     return BatchColumns(table, path=runs[0].path, computed_crc=crc)
 
 
-def _reader_of(piece: Piece) -> BatchReader:
+def _batch_reader(piece: Piece) -> BatchReader:
     data, base = piece.data, piece.base
     return lambda position, size: data[position - base : position - base + size].data

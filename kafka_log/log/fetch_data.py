@@ -1,4 +1,4 @@
-"""What a read of a log gives, and where an offset lies."""
+"""The result of a read, and the position of an offset."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,11 +9,11 @@ from kafka_log.segment.file_records import FileSlice
 UNKNOWN_OFFSET = -1
 UNKNOWN_FILE_POSITION = -1
 EMPTY = FileSlice(None, 0, 0)
-"""No bytes, of no file."""
+"""A slice without bytes or a file."""
 
 
 class LogOffsetMetadata(NamedTuple):
-    """An offset, the segment it lies in and its position there; the last two may be unknown."""
+    """An offset, its segment and its position there. The last two may be unknown."""
 
     message_offset: int
     segment_base_offset: int = UNKNOWN_OFFSET
@@ -38,7 +38,7 @@ class LogOffsetMetadata(NamedTuple):
 
 
 class FetchDataInfo(NamedTuple):
-    """Bytes of one segment, which may end within a batch."""
+    """Bytes of one segment. They may end within a batch."""
 
     fetch_offset_metadata: LogOffsetMetadata
     records: FileSlice

@@ -1,8 +1,8 @@
-"""Which leader epoch began at which offset: `leader-epoch-checkpoint`, and the answers from it.
+"""The leader epochs of a partition and their start offsets, in `leader-epoch-checkpoint`.
 
-Epochs and start offsets both grow. An epoch is assigned by the first batch that carries it; a later
-assignment that contradicts earlier ones removes these. Assignments are on disk before the call
-ends; truncations may reach it later, since loading a log truncates again.
+Epochs and start offsets both increase. The first batch with an epoch assigns it; an assignment
+removes earlier ones that contradict it. Assignments are on disk before the call returns;
+truncations may be written later, because loading a log truncates again.
 
 Mirrors LeaderEpochFileCache and LeaderEpochCheckpointFile.
 """
@@ -41,12 +41,12 @@ class EpochEndOffset(NamedTuple):
 
 
 class LeaderEpochFileCache:
-    """The leader epochs of one partition. The file is made, empty, if it is not there."""
+    """The leader epochs of one partition. A missing file is created empty."""
 
     def __init__(
         self, files: Files, scheduler: Scheduler, *, entries: Iterable[EpochEntry] | None = None
     ) -> None:
-        """With `entries` (by epoch) these are taken as they are, and the file is not read."""
+        """Read the file. If `entries` (ordered by epoch) are given, they are used instead."""
         self._files = files
         self._scheduler = scheduler
         self._entries = list(entries or ())
@@ -64,7 +64,7 @@ class LeaderEpochFileCache:
         return decode_leader_epoch_checkpoint(data, path=path).entries
 
     def with_checkpoint(self, files: Files) -> LeaderEpochFileCache:
-        """The same epochs with the file of another directory."""
+        """Return a cache with the same epochs and the file of another directory."""
         return LeaderEpochFileCache(files, self._scheduler, entries=self._entries)
 
     # ------------------------------------------------------------------------- assignments
@@ -74,11 +74,11 @@ class LeaderEpochFileCache:
             self._write()
 
     def assign_all(self, entries: Iterable[EpochEntry]) -> None:
-        """Several, with the file written once; also if nothing changed."""
-        given = list(entries)
-        for entry in given:
+        """Assign several epochs and write the file once, even if nothing changed."""
+        assigned = list(entries)
+        for entry in assigned:
             self._assign(entry)
-        if given:
+        if assigned:
             self._write()
 
     def _assign(self, entry: EpochEntry) -> bool:
@@ -102,7 +102,7 @@ class LeaderEpochFileCache:
         entries.append(entry)
         return True
 
-    # ------------------------------------------------------------------------- answers
+    # ------------------------------------------------------------------------- lookup
 
     @property
     def epoch_entries(self) -> Sequence[EpochEntry]:
@@ -125,7 +125,7 @@ class LeaderEpochFileCache:
         return self._entries[0] if self._entries else None
 
     def previous_epoch(self, epoch: int | None = None) -> int | None:
-        """The one before `epoch`, or before the latest."""
+        """Return the epoch before `epoch`, or before the latest."""
         if epoch is None:
             return self._entries[-2].epoch if len(self._entries) > 1 else None
         entry = self.previous_entry(epoch)
@@ -145,10 +145,10 @@ class LeaderEpochFileCache:
         return found[0] if found and found[0].epoch == epoch else None
 
     def end_offset_for(self, requested_epoch: int, log_end_offset: int) -> EpochEndOffset:
-        """The largest epoch up to the requested one, and where the next epoch begins.
+        """Return the largest epoch up to the requested one, and where the next epoch starts.
 
-        Of the latest epoch that is the log's end. Before the first known epoch the records are
-        gone: the requested epoch then ends where the first known one begins.
+        The latest epoch ends at the log end. An epoch before the first known one ends where that
+        one starts: its records are gone.
         """
         undefined = EpochEndOffset(UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET)
         if requested_epoch == UNDEFINED_EPOCH:
@@ -184,12 +184,12 @@ class LeaderEpochFileCache:
     # ------------------------------------------------------------------------- truncation
 
     def truncate_from_end_async_flush(self, end_offset: int) -> None:
-        """Remove the epochs that begin at `end_offset` or behind."""
+        """Remove the epochs that start at or after `end_offset`."""
         if _truncate_from_end(self._entries, end_offset):
             self._schedule_flush()
 
     def truncate_from_start_async_flush(self, start_offset: int) -> None:
-        """The epoch of `start_offset` begins there now; those before are removed."""
+        """Remove the epochs before that of `start_offset`, which then starts there."""
         if _truncate_from_start(self._entries, start_offset):
             self._schedule_flush()
 
@@ -210,7 +210,7 @@ class LeaderEpochFileCache:
         self._files.replace(_CHECKPOINT, encode_leader_epoch_checkpoint(checkpoint))
 
     def _write_if_dir_exists(self) -> None:
-        with contextlib.suppress(FileNotFoundError):  # the directory was renamed to be deleted
+        with contextlib.suppress(FileNotFoundError):  # the directory was renamed for deletion
             self._write()
 
 
@@ -219,7 +219,7 @@ def _epoch(entry: EpochEntry) -> int:
 
 
 def _truncate_from_start(entries: list[EpochEntry], start_offset: int) -> int:
-    """How many were removed (the last of them comes back with another offset)."""
+    """Remove entries up to an offset; return how many. The last one is kept with that offset."""
     removed = 0
     while removed < len(entries) and entries[removed].start_offset <= start_offset:
         removed += 1

@@ -1,16 +1,16 @@
-"""The segments of a log as one: where it ends, what is flushed, rolling, cutting, reading.
+"""The segments of a partition as one log: append, read, flush, roll, truncate.
 
-    log end offset   the offset of the next record, and the place in the active segment
+    log end offset   the offset of the next record, and its position in the active segment
     recovery point   everything below it is on disk
 
-Of offsets that a broker gives to others (log start, high watermark) this knows nothing: log.py.
+The offsets that a broker exposes (log start, high watermark) are in log_offsets.py.
 
 Mirrors org.apache.kafka.storage.internals.log.LocalLog (4.3.1).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_log.errors import LogError, OffsetOutOfRangeError
@@ -26,17 +26,16 @@ if TYPE_CHECKING:
 
     from kafka_format.primitives import Buffer
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.clock import Clock, Scheduler
+    from kafka_log.clock import Scheduler
     from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
-    from kafka_log.loading.log_loader import LoadedLogOffsets
     from kafka_log.segment.log_segments import LogSegments
 
 _DELETED = FileState.DELETED.value
 
 
 class LocalLog:
-    """The segments of one partition directory. There is always one: the active segment."""
+    """The segments of one partition directory. There is always at least one: the active one."""
 
     def __init__(
         self,
@@ -47,45 +46,18 @@ class LocalLog:
         recovery_point: int,
         next_offset: LogOffsetMetadata,
         scheduler: Scheduler,
-        clock: Clock,
         rng: random.Random | None = None,
     ) -> None:
         self.files = files
         self.config = config
         self.segments = segments
         self.recovery_point = recovery_point
-        self.last_flush_time = clock()
+        self.last_flush_time = scheduler.clock()
         self.log_end_offset_metadata = next_offset
         self._scheduler = scheduler
-        self._clock = clock
+        self._clock = scheduler.clock
         self._rng = rng
         self._is_closed = False
-
-    @classmethod
-    def of(
-        cls,
-        files: Files,
-        config: LogConfig,
-        segments: LogSegments,
-        loaded: LoadedLogOffsets,
-        *,
-        scheduler: Scheduler,
-        clock: Clock,
-        rng: random.Random | None = None,
-    ) -> Self:
-        """Of segments that were just loaded."""
-        return cls(
-            files,
-            config,
-            segments,
-            recovery_point=loaded.recovery_point,
-            next_offset=LogOffsetMetadata(
-                loaded.next_offset, loaded.segment_base_offset, loaded.relative_position_in_segment
-            ),
-            scheduler=scheduler,
-            clock=clock,
-            rng=rng,
-        )
 
     def __repr__(self) -> str:
         return f"LocalLog({self.files.directory}, {self.segments!r}, end {self.log_end_offset})"
@@ -99,7 +71,7 @@ class LocalLog:
         return self.log_end_offset - self.recovery_point
 
     def ensure_open(self) -> None:
-        """Kafka's "memory mapped buffer is already closed"."""
+        """Raise LogError if the log is closed (checkIfMemoryMappedBufferClosed)."""
         if self._is_closed:
             raise LogError(f"{self.files.directory}: the log is closed, expected it open")
 
@@ -113,14 +85,14 @@ class LocalLog:
     # ---------------------------------------------------------------------------- flush, close
 
     def flush(self, offset: int) -> None:
-        """Have on disk what lies between the recovery point and `offset`."""
+        """Flush the segments between the recovery point and `offset` to disk."""
         recovery_point = self.recovery_point
         if recovery_point > offset:
             return
         segments = self.segments.values(recovery_point, offset)
         for segment in segments:
             segment.flush()
-        # Only a segment that is new since the last flush has names that may be lost.
+        # Only segments created since the last flush have directory entries that could be lost.
         if any(segment.base_offset >= recovery_point for segment in segments):
             self.files.sync_directory()
 
@@ -135,7 +107,7 @@ class LocalLog:
         self.segments.close()
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are: indexes keep their preallocated size."""
+        """Close the files as they are: indexes keep their preallocated size."""
         self.segments.close_handlers()
         self._is_closed = True
 
@@ -146,7 +118,7 @@ class LocalLog:
         self.update_log_end_offset(last_offset + 1)
 
     def roll(self, expected_next_offset: int = 0) -> LogSegment:
-        """A new active segment at the log's end, or at `expected_next_offset` if that is higher."""
+        """Start a new active segment at the log end, or at `expected_next_offset` if higher."""
         self.ensure_open()
         base_offset = max(expected_next_offset, self.log_end_offset)
         active = self.segments.active_segment()
@@ -156,8 +128,8 @@ class LocalLog:
                     f"{self.files.directory}: found a segment at {base_offset}, expected none where"
                     " a new one begins"
                 )
-            # An index was full before it had a record, or somebody rolls twice: it is made anew.
-            # Kafka logs how many entries its indexes have, which makes their files.
+            # The active segment is empty: its index was full at once, or the log was rolled twice.
+            # It is replaced. Kafka logs the entry counts of its indexes, which creates their files.
             _ = active.time_index.entries, active.offset_index.entries
             segment = self.create_and_delete_segment(base_offset, active)
         elif base_offset < active.base_offset:
@@ -175,7 +147,7 @@ class LocalLog:
         return segment
 
     def truncate_to(self, target_offset: int) -> list[LogSegment]:
-        """Cut everything from an offset on; which segments went whole."""
+        """Remove everything from an offset on; return the segments that were deleted."""
         deletable = self.segments.filter(lambda segment: segment.base_offset > target_offset)
         self.remove_and_delete_segments(deletable)
         self.segments.active_segment().truncate_to(target_offset)
@@ -200,7 +172,7 @@ class LocalLog:
         delete_segment_files(chosen, self.config, self._scheduler, async_delete=async_delete)
 
     def create_and_delete_segment(self, new_offset: int, old: LogSegment) -> LogSegment:
-        """An empty segment instead of another, perhaps under the same names."""
+        """Replace a segment by an empty one, which may have the same file names."""
         if new_offset == old.base_offset:
             old.change_file_suffixes("", _DELETED)
         segment = self._open_segment(new_offset)
@@ -230,7 +202,7 @@ class LocalLog:
     # ----------------------------------------------------------------------------------- reads
 
     def convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
-        """Where the batch of an offset lies; its offset is then that of the batch."""
+        """Return the position of the batch that holds an offset, with the batch's first offset."""
         end = self.log_end_offset_metadata
         return self.read(offset, 1, max_offset=end, min_one_message=False).fetch_offset_metadata
 
@@ -243,7 +215,7 @@ class LocalLog:
         min_one_message: bool,
         include_aborted: bool = False,
     ) -> FetchDataInfo:
-        """Whole bytes of one segment from the batch of `start_offset` on, up to `max_offset`."""
+        """Read one segment from the batch of `start_offset` on, up to `max_offset`."""
         end = self.log_end_offset_metadata
         segment = self.segments.floor_segment(start_offset)
         if start_offset > end.message_offset or segment is None:
@@ -289,7 +261,10 @@ class LocalLog:
     def collect_aborted_transactions(
         self, log_start_offset: int, base_offset: int, upper_bound_offset: int
     ) -> list[AbortedTransaction]:
-        """Those that overlap offsets from the log start to an upper bound, by their markers."""
+        """Return the aborted transactions that overlap a range, in the order of their markers.
+
+        The range is from the log start to the upper bound; the search starts at `base_offset`.
+        """
         segment = self.segments.floor_segment(base_offset)
         if segment is None:
             return []
@@ -298,7 +273,7 @@ class LocalLog:
     def _collect_aborted(
         self, start_offset: int, upper_bound_offset: int, first: LogSegment
     ) -> list[AbortedTransaction]:
-        """An entry lies with its marker, which may be segments behind what it aborts."""
+        """Search on from a segment: a marker may be some segments after the records it aborts."""
         found: list[AbortedTransaction] = []
         segments: Sequence[LogSegment] = [first, *self.segments.higher_segments(first.base_offset)]
         for segment in segments:
@@ -310,7 +285,7 @@ class LocalLog:
 
 
 def _max_position(segment: LogSegment, max_offset: LogOffsetMetadata) -> int | None:
-    """How far a read of this segment may go; None is not at all."""
+    """Return the position up to which this segment may be read; None if it may not be read."""
     if segment.base_offset < max_offset.segment_base_offset:
         return segment.size
     if segment.base_offset == max_offset.segment_base_offset and not max_offset.message_offset_only:

@@ -1,9 +1,9 @@
-"""The offsets of a log that others go by: log start, high watermark, first unstable.
+"""The offsets that a log exposes: log start, high watermark, first unstable offset.
 
     log start <= last stable <= high watermark <= log end
 
-As a rule: a log start or a high watermark that lies inside a batch lets the others fall back to the
-first offset of that batch, as soon as somebody asks where they are in the files.
+There is an exception: if the log start or the high watermark is inside a batch, the others fall
+back to the first offset of that batch as soon as their position in the files is looked up.
 
 Mirrors the offsets of UnifiedLog: logStartOffset, highWatermarkMetadata,
 firstUnstableOffsetMetadata.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class LogOffsets:
-    """Where a log begins, is replicated, and is decided."""
+    """The log start, the high watermark and the first unstable offset of a log."""
 
     def __init__(
         self, local_log: LocalLog, producers: ProducerStateManager, *, log_start_offset: int
@@ -32,7 +32,7 @@ class LogOffsets:
         self._producers = producers
         self._high_watermark = LogOffsetMetadata(log_start_offset)
         self._first_unstable: LogOffsetMetadata | None = None
-        self._transaction_places: dict[int, LogOffsetMetadata] = {}  # of those begun since the load
+        self._transaction_places: dict[int, LogOffsetMetadata] = {}  # those started since the load
         first_base = local_log.segments.first_segment_base_offset() or 0
         self._raise_to(max(log_start_offset, first_base))
         self.log_start_offset = max(log_start_offset, first_base)
@@ -60,7 +60,7 @@ class LogOffsets:
         self._raise_to(log_start_offset)
 
     def _raise_to(self, log_start_offset: int) -> None:
-        """Nothing below the log start is unreplicated or unflushed."""
+        """Raise the high watermark and the recovery point to at least the log start."""
         if self.high_watermark < log_start_offset:
             self.update_high_watermark(log_start_offset)
         local_log = self._local_log
@@ -69,7 +69,7 @@ class LogOffsets:
     # -------------------------------------------------------------------------- high watermark
 
     def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
-        """Set it, kept between log start and log end; where it then is. It may go back."""
+        """Set the high watermark, clamped to the log; return it. It may move back."""
         if isinstance(high_watermark, int):
             high_watermark = LogOffsetMetadata(high_watermark)
         end = self._local_log.log_end_offset_metadata
@@ -81,7 +81,7 @@ class LogOffsets:
         return high_watermark.message_offset
 
     def maybe_increment_high_watermark(self, new: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """Forward only, as a leader moves it; what it was before, if it moved."""
+        """Advance the high watermark as a leader does; return the old one if it moved."""
         if new.message_offset > self._local_log.log_end_offset:
             raise IllegalArgumentError(
                 f"{self._directory}: high watermark {new.message_offset}, expected at most the log"
@@ -96,12 +96,15 @@ class LogOffsets:
         return old
 
     def update_high_watermark_with_log_end_offset(self) -> None:
-        """Where nobody waits for replicas, or the log was cut below it, it is the log's end."""
+        """Move the high watermark to the log end if it is not below.
+
+        This is so without other replicas, and after a truncation below the high watermark.
+        """
         if self.high_watermark >= self._local_log.log_end_offset:
             self._set_high_watermark(self._local_log.log_end_offset_metadata)
 
     def fetch_high_watermark(self) -> LogOffsetMetadata:
-        """With its place in a file. Inside a batch it falls back to the first offset of that."""
+        """Return the high watermark with its position; inside a batch, the start of the batch."""
         self._local_log.ensure_open()
         if self._high_watermark.message_offset_only:
             self._set_high_watermark(self._located(self.high_watermark))
@@ -120,11 +123,11 @@ class LogOffsets:
     # --------------------------------------------------------------------- first unstable offset
 
     def note_transaction(self, place: LogOffsetMetadata) -> None:
-        """Where a transaction begins; of one that was found by a replay it has to be looked up."""
+        """Remember where a transaction starts. For one found by a replay it is looked up."""
         self._transaction_places[place.message_offset] = place
 
     def forget_transactions(self) -> None:
-        """The log was cut: where a transaction began may be elsewhere now, or nowhere."""
+        """Forget where transactions start: a truncation may have moved or removed them."""
         self._transaction_places.clear()
 
     def maybe_increment_first_unstable_offset(self) -> None:
@@ -136,13 +139,13 @@ class LogOffsets:
             self._first_unstable = None
             return
         if len(places) > 1 and min(places) < offset:
-            for decided in [first for first in places if first < offset]:
-                del places[decided]
+            for ended in [first for first in places if first < offset]:
+                del places[ended]
         if offset in places and offset >= self.log_start_offset:
             self._first_unstable = places[offset]
         else:
-            # The transaction may have begun before the log start: then all from there on is
-            # unstable, as far as anybody can read it.
+            # If the transaction started before the log start, everything from the log start on is
+            # unstable.
             self._first_unstable = self._located(max(offset, self.log_start_offset))
 
     def fetch_last_stable_offset(self) -> LogOffsetMetadata:

@@ -1,10 +1,10 @@
-"""Records that leave a log: cut at its end, given up at its start, replaced in between, or all.
+"""Remove records from a log: truncate it, delete or replace segments, or delete all of it.
 
-Files are renamed to `.deleted` at once and unlinked after `file.delete.delay.ms`; producers,
-epochs and snapshots are those of what is left.
+Files are renamed to `.deleted` immediately and unlinked after `file.delete.delay.ms`. Producers,
+epochs and snapshots are brought to the state of the remaining log.
 
 Mirrors truncateTo, truncateFullyAndStartAt, deleteOldSegments, replaceSegments and delete of
-UnifiedLog. Which segments retention takes is decided in retention.py.
+UnifiedLog. retention/breaches.py decides which segments retention deletes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def truncate_to(log: PartitionLog, target_offset: int) -> bool:
             f"{log.files.directory}: truncate to {target_offset}, expected 0 or more"
         )
     if target_offset >= log.log_end_offset:
-        # Epochs may have been assigned for records that never came.
+        # Epochs may have been assigned for records that were never appended.
         log.leader_epoch_cache.truncate_from_end_async_flush(log.log_end_offset)
         return False
     log.local_log.ensure_open()
@@ -80,10 +80,10 @@ def _rebuild_producer_state(log: PartitionLog, last_offset: int) -> None:
 def delete_old_segments(
     log: PartitionLog, on_delete: OnDelete | None = None, on_verdict: OnVerdict | None = None
 ) -> int:
-    """Delete by one rule after the other; return how many segments.
+    """Apply the retention rules one after the other; return how many segments were deleted.
 
-    `on_delete` is called with a rule and the segments that it deletes, before they are deleted;
-    `on_verdict` with every segment that a rule looks at, kept or not.
+    `on_delete` is called with a rule and its segments before they are deleted; `on_verdict` with
+    every segment that a rule examines, deleted or not.
     """
     deleted = 0
     for breach in breaches(log.config):
@@ -111,10 +111,10 @@ def _delete_segments(log: PartitionLog, deletable: list[LogSegment]) -> int:
         return 0
     chosen = list(deletable)
     if log.segments.number_of_segments() == len(chosen):
-        # A log is never without a segment.
+        # A log always has a segment.
         segment = log.roll()
         if chosen[-1].base_offset == segment.base_offset:
-            chosen.pop()  # it was empty, and made anew under its name
+            chosen.pop()  # it was empty, and the roll replaced it under the same name
     log.local_log.ensure_open()
     if chosen:
         following = log.segments.higher_segment(chosen[-1].base_offset)

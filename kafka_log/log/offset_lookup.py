@@ -1,7 +1,7 @@
-"""Offsets by time: what a ListOffsets request asks of a log.
+"""Find offsets by timestamp, as for a ListOffsets request.
 
-A time finds the first record of that time or later, by the time indexes. Negative ones have names;
-two of them are about tiered storage, and without it their answer is that there is nothing.
+The result is the first record at or after a time, found by the time indexes. Negative timestamps
+have special meanings; two of them are about tiered storage, and find nothing without it.
 
 Mirrors UnifiedLog.fetchOffsetByTimestamp and ListOffsetsRequest.
 """
@@ -31,6 +31,7 @@ _NOTHING_TIERED = TimestampAndOffset(_NO_TIMESTAMP, -1, -1)
 
 
 def fetch_offset_by_timestamp(log: PartitionLog, timestamp: int) -> TimestampAndOffset | None:
+    """Find the first record at or after a time, or what a negative timestamp stands for."""
     epochs = log.leader_epoch_cache
     if timestamp in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
         first = epochs.earliest_entry
@@ -50,7 +51,7 @@ def fetch_offset_by_timestamp(log: PartitionLog, timestamp: int) -> TimestampAnd
 
 
 def _fetch_max_timestamp(segments: list[LogSegment]) -> TimestampAndOffset | None:
-    """The first record with the largest timestamp, of the first segment that has it."""
+    """Return the first record with the largest timestamp in the first segment that has it."""
     segment = segments[0]
     for other in segments[1:]:
         if other.max_timestamp_so_far() > segment.max_timestamp_so_far():
@@ -68,7 +69,7 @@ def _fetch_max_timestamp(segments: list[LogSegment]) -> TimestampAndOffset | Non
 
 
 def _offset_of_timestamp(segment: LogSegment, batch: FileBatch, timestamp: int) -> int | None:
-    """Of the first record of a batch with this very timestamp; magic 0 has none."""
+    """Return the offset of the first record with exactly this timestamp; magic 0 has none."""
     if batch.magic == 0:
         return None
     raw = segment.log.read_exactly(batch.position, batch.size_in_bytes)

@@ -1,17 +1,17 @@
-"""The offsets of a partition directory that no broker serves, and what holds them where they are.
+"""The offsets of a partition directory without a broker, and what blocks the last stable offset.
 
-    log start          its checkpoint, or the first segment if that is later
-    recovery point     its checkpoint: up to here the log was flushed
-    high watermark     its checkpoint, within the log: what a broker knows when it starts
+    log start          its checkpoint, or the first segment if that is higher
+    recovery point     its checkpoint: the log was flushed up to here
+    high watermark     its checkpoint, clamped to the log: what a starting broker knows
     last stable        the first offset of the oldest transaction that is open, or whose end is not
-                       below the high watermark; else the high watermark
-    log end            behind the last batch, by headers
+                       below the high watermark; otherwise the high watermark
+    log end            after the last batch, by headers
 
-Producers come from the newest snapshot that a starting broker would use, and from the batch headers
-behind it; with `replay` from all headers. A snapshot does not tell of transactions that had ended:
-where the high watermark is behind, only a replay finds those that a reader may not see yet.
+Producers come from the newest snapshot that a starting broker would use and from the batch headers
+after it; with `replay`, from all headers. A snapshot does not contain transactions that had ended:
+if the high watermark is lower, only a replay finds those that a reader may not see yet.
 
-Nothing is checked: what a restart after a crash would cut is told by recovery.py.
+Nothing is checked here. loading/ says what a restart after a crash would cut off.
 """
 
 from __future__ import annotations
@@ -42,28 +42,30 @@ _NO_WATERMARK = "no high watermark is known: the last stable offset assumes full
 
 
 class Holder(NamedTuple):
-    """The transaction that keeps the last stable offset from moving on."""
+    """The transaction that blocks the last stable offset."""
 
     producer_id: int
     producer_epoch: int | None
     first_offset: int
     last_timestamp: int | None
-    """When its producer was last seen; None of a transaction that has ended."""
+    """The last timestamp of its producer; None if the transaction has ended."""
     end_offset: int | None
-    """Of its marker, which is not replicated; None while it is open."""
+    """The offset of its marker, which is not replicated; None if the transaction is open."""
 
 
 class PartitionOffsets(NamedTuple):
+    """The offsets of one partition directory."""
+
     log_start_offset: int
     recovery_point: int | None
     high_watermark: int | None
     last_stable_offset: int | None
-    """None if damage hides it."""
+    """None if damage makes it unknown."""
     log_end_offset: int
     held_by: Holder | None
     note: str | None = None
     damage: FormatError | LogError | None = None
-    """What kept the producers from being replayed."""
+    """Why the producers could not be replayed."""
 
 
 def read_offsets(
@@ -76,11 +78,11 @@ def read_offsets(
     high_watermark: int | None = None,
     replay: bool = False,
 ) -> PartitionOffsets:
-    """The offsets are those of the checkpoints; None where these have no row.
+    """Read the offsets of a directory. The arguments are the checkpoints' rows, None without one.
 
-    Raises LogError where there is no log, OSError. Damage is a result.
+    Damage is part of the result. Raises LogError if there is no log, and OSError.
     """
-    files = OverlayFiles(directory, clock)  # a manager of producers writes snapshots
+    files = OverlayFiles(directory, clock)  # the producer state manager writes snapshots
     bases = find_base_offsets(files)
     end = _log_end(files, bases[-1])
     start = max(bases[0], log_start_offset or 0)
@@ -110,7 +112,7 @@ def _log_end(files: OverlayFiles, base_offset: int) -> int:
 
 
 def _by_replay(files: Files, start: int, watermark: int) -> tuple[int, Holder | None]:
-    """From the beginning; a torn end is where the log ends, other damage hides the answer."""
+    """Replay the log from its start. A torn end is the log end; other damage is raised."""
     report = read_transactions(files, log_start_offset=start, high_watermark=watermark)
     for problem in report.problems:
         if not isinstance(problem, TruncatedError):
@@ -129,7 +131,7 @@ def _by_replay(files: Files, start: int, watermark: int) -> tuple[int, Holder | 
 def _load_producers(
     files: Files, bases: list[int], config: LogConfig, clock: Clock, *, start: int, end: int
 ) -> ProducerStateManager:
-    """As a starting broker loads them, from whatever snapshot is newest."""
+    """Load the producers as a starting broker does, from the newest snapshot."""
     segments = LogSegments()
     for base in bases:
         segments.add(LogSegment.open(files, base, config, clock, file_already_exists=True))
@@ -162,7 +164,7 @@ def _by_producers(
 
 def _holder(producers: ProducerStateManager, txn: TxnMetadata) -> Holder:
     entry = producers.last_entry(txn.producer_id)
-    if entry is None or txn.last_offset is not None:  # the producer may be at something else now
+    if entry is None or txn.last_offset is not None:  # the producer may have moved on
         return Holder(txn.producer_id, None, txn.first_offset, None, txn.last_offset)
     epoch, last_timestamp = entry.producer_epoch, entry.last_timestamp
     return Holder(txn.producer_id, epoch, txn.first_offset, last_timestamp, None)

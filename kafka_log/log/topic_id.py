@@ -1,7 +1,7 @@
 """The topic id of an open log and its file, `partition.metadata`.
 
-A log that has the file keeps that id; another one is refused. A log without gets the id that its
-opener knows, and has it on disk before its first record.
+A log with the file keeps that id, and refuses another one. A log without it gets the id that the
+caller knows, which is on disk before the first record.
 
 Mirrors PartitionMetadataFile, and UnifiedLog.initializeTopicId and assignTopicId.
 """
@@ -31,6 +31,8 @@ _NAME = FileKind.PARTITION_METADATA.value
 
 
 class TopicIdFile:
+    """The topic id of a log. A new id is written before the first append."""
+
     def __init__(self, files: Files, scheduler: Scheduler) -> None:
         self.topic_id: uuid.UUID | None = None
         self._files = files
@@ -38,7 +40,7 @@ class TopicIdFile:
         self._dirty: uuid.UUID | None = None
 
     def initialize(self, topic_id: uuid.UUID | None) -> None:
-        """`topic_id` is what the opener knows: None is nothing."""
+        """Read the file, or use the id that the caller knows, if any."""
         if not self._files.exists(_NAME):
             self.topic_id = self._dirty = topic_id
             self._scheduler.schedule("flush-metadata-file", self.maybe_flush)
@@ -51,6 +53,7 @@ class TopicIdFile:
         self.topic_id = found
 
     def assign(self, topic_id: uuid.UUID) -> None:
+        """Set the id of a log that has none. Raises InconsistentTopicIdError for another id."""
         if self.topic_id is not None:
             self._require(self.topic_id, topic_id)
             return

@@ -1,18 +1,19 @@
-"""One partition's log: what a broker appends to, reads from, cuts, and forgets.
+"""One partition's log: append, read, truncate, delete.
 
-    log start offset     the first offset that anybody may read
-    last stable offset   the first one that a read_committed consumer may not read yet: of the first
-                         open transaction (first unstable offset), or the high watermark
-    high watermark       below it everything is replicated
-    log end offset       the next record's
+    log start offset     the first offset that can be read
+    last stable offset   the first one that a read_committed consumer cannot read yet: where the
+                         first open transaction starts (first unstable offset), or the high
+                         watermark
+    high watermark       everything below it is replicated
+    log end offset       the offset of the next record
 
-    log = PartitionLog.open(DiskFiles(directory), LogConfig(), clock, scheduler)
+    log = PartitionLog.open(DiskFiles(directory), LogConfig(), Scheduler(system_clock))
     log.append_as_leader(batch, leader_epoch=0)
     log.close()
 
 Mirrors org.apache.kafka.storage.internals.log.UnifiedLog (4.3.1) without tiered storage, which is
-refused. Segments, rolling and reading are in local_log.py, an append in log_append.py, cutting and
-deleting in log_removal.py, the offsets above in log_offsets.py, those by time in offset_lookup.py.
+refused. Segments, rolling and reading are in local_log.py, appends in log_append.py, truncation and
+deletion in log_removal.py, the offsets above in log_offsets.py, lookup by time in offset_lookup.py.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 from kafka_format.errors import FormatError
-from kafka_log.appends.origin import AppendOrigin
+from kafka_log.appends.origin import AppendOptions, AppendOrigin
+from kafka_log.checkpoints import NEW_LOG
 from kafka_log.errors import LogLoadError, OffsetOutOfRangeError
 from kafka_log.loading.log_loader import LogLoader
 from kafka_log.log import log_removal
 from kafka_log.log.leader_epochs import LeaderEpochFileCache
 from kafka_log.log.local_log import LocalLog
-from kafka_log.log.log_append import Append, append_records
+from kafka_log.log.log_append import TransactionCheck, append_records
 from kafka_log.log.log_offsets import LogOffsets
 from kafka_log.log.offset_lookup import fetch_offset_by_timestamp
 from kafka_log.log.topic_id import TopicIdFile
 from kafka_log.producers.append import TV_UNKNOWN
 from kafka_log.producers.producer_state import SENTINEL, ProducerStateManager, VerificationGuard
 from kafka_log.retention.breaches import ensure_local
-from kafka_log.segment.log_segments import LogSegments
 
 if TYPE_CHECKING:
     import random
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from kafka_format.primitives import Buffer
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.appends.info import LogAppendInfo
-    from kafka_log.clock import Clock, Scheduler
+    from kafka_log.checkpoints import LastRun
+    from kafka_log.clock import Scheduler
     from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
     from kafka_log.loading.journal import Journal
@@ -55,13 +57,14 @@ if TYPE_CHECKING:
     from kafka_log.log.log_removal import OnDelete, OnVerdict
     from kafka_log.segment.file_records import TimestampAndOffset
     from kafka_log.segment.log_segment import LogSegment
+    from kafka_log.segment.log_segments import LogSegments
 
 _CURRENT_MAGIC = 2
 _NO_OFFSET = -1
 
 
 class FetchIsolation(Enum):
-    """How far a read may go, and so who reads."""
+    """How far a read may go, which depends on the reader."""
 
     LOG_END = "log end"  # a replica
     HIGH_WATERMARK = "high watermark"  # a consumer
@@ -70,7 +73,7 @@ class FetchIsolation(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
-    """Where a log stands."""
+    """The offsets and the size of a log."""
 
     log_start_offset: int
     log_end_offset: int
@@ -83,7 +86,7 @@ class LogState:
 
 
 class PartitionLog:
-    """The log of one partition directory, open. One caller at a time."""
+    """The open log of one partition directory. Not thread-safe."""
 
     def __init__(
         self,
@@ -93,7 +96,6 @@ class PartitionLog:
         leader_epoch_cache: LeaderEpochFileCache,
         producer_state_manager: ProducerStateManager,
         scheduler: Scheduler,
-        clock: Clock,
         topic_id_file: TopicIdFile,
     ) -> None:
         self.local_log = local_log
@@ -103,7 +105,7 @@ class PartitionLog:
             local_log, producer_state_manager, log_start_offset=log_start_offset
         )
         self.scheduler = scheduler
-        self.clock = clock
+        self.clock = scheduler.clock
         self._topic_id_file = topic_id_file
 
     @classmethod
@@ -111,58 +113,57 @@ class PartitionLog:
         cls,
         files: Files,
         config: LogConfig,
-        clock: Clock,
         scheduler: Scheduler,
+        last_run: LastRun = NEW_LOG,
         *,
-        log_start_offset: int = 0,
-        recovery_point: int = 0,
-        clean_shutdown: bool = True,
         topic_id: uuid.UUID | None = None,
         rng: random.Random | None = None,
         journal: Journal | None = None,
     ) -> Self:
-        """Load a directory as a starting broker does: that may write to it, and cut damage off.
+        """Load a directory as a starting broker does, which may write to it and cut off damage.
 
-        The offsets are those of the log dir's checkpoints; `clean_shutdown` says whether its marker
-        was there; `rng` draws the jitter of rolls. Raises LogLoadError where Kafka gives it up.
+        `rng` draws the jitter of rolls; `journal` records what the load does. Raises LogLoadError
+        if Kafka cannot load the directory.
         """
         ensure_local(config)
-        segments = LogSegments()
         try:
             epochs = LeaderEpochFileCache(files, scheduler)
             name = os.path.basename(files.directory)  # noqa: PTH119  # it need not be a path
-            producers = ProducerStateManager(files, config, clock, topic_partition=name)
-            loaded = LogLoader(
+            producers = ProducerStateManager(files, config, scheduler.clock, topic_partition=name)
+            loader = LogLoader(
                 files,
                 config,
-                clock,
                 scheduler,
-                had_clean_shutdown=clean_shutdown,
-                segments=segments,
-                log_start_offset_checkpoint=log_start_offset,
-                recovery_point_checkpoint=recovery_point,
+                last_run,
                 leader_epoch_cache=epochs,
                 producer_state_manager=producers,
                 journal=journal,
-            ).load()
-            topic_id_file = TopicIdFile(files, scheduler)
-            topic_id_file.initialize(topic_id)
-            return cls(
-                LocalLog.of(
-                    files, config, segments, loaded, scheduler=scheduler, clock=clock, rng=rng
-                ),
-                log_start_offset=loaded.log_start_offset,
-                leader_epoch_cache=epochs,
-                producer_state_manager=producers,
-                scheduler=scheduler,
-                clock=clock,
-                topic_id_file=topic_id_file,
             )
-        except BaseException as error:
-            segments.close_handlers()
-            if isinstance(error, FormatError):
-                raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error
-            raise
+            try:
+                loaded = loader.load()
+                topic_id_file = TopicIdFile(files, scheduler)
+                topic_id_file.initialize(topic_id)
+                return cls(
+                    LocalLog(
+                        files,
+                        config,
+                        loader.segments,
+                        recovery_point=loaded.recovery_point,
+                        next_offset=loaded.next_offset_metadata,
+                        scheduler=scheduler,
+                        rng=rng,
+                    ),
+                    log_start_offset=loaded.log_start_offset,
+                    leader_epoch_cache=epochs,
+                    producer_state_manager=producers,
+                    scheduler=scheduler,
+                    topic_id_file=topic_id_file,
+                )
+            except BaseException:
+                loader.segments.close_handlers()
+                raise
+        except FormatError as error:
+            raise LogLoadError(f"{files.directory}: Kafka cannot load it: {error}") from error
 
     def __repr__(self) -> str:
         return (
@@ -170,7 +171,7 @@ class PartitionLog:
             f" {self.log_end_offset}, high watermark {self.high_watermark})"
         )
 
-    # --------------------------------------------------------------------------- what there is
+    # ----------------------------------------------------------------------------------- state
 
     @property
     def files(self) -> Files:
@@ -194,7 +195,7 @@ class PartitionLog:
 
     @property
     def size(self) -> int:
-        """Bytes of the `.log` files."""
+        """Return the size of the `.log` files in bytes."""
         return self.segments.size_in_bytes()
 
     @property
@@ -243,7 +244,7 @@ class PartitionLog:
         )
 
     def update_config(self, config: LogConfig) -> None:
-        """Other settings from now on, those of producers too."""
+        """Replace the settings, including those of the producers."""
         ensure_local(config)
         self.local_log.config = config
         self.producer_state_manager.config = config
@@ -263,40 +264,32 @@ class PartitionLog:
         transaction_version: int = TV_UNKNOWN,
         record_version: int = _CURRENT_MAGIC,
     ) -> LogAppendInfo:
-        """Records of a client or coordinator: checked, and given offsets and this leader's epoch.
+        """Check the records of a client or coordinator, assign offsets and the epoch, append them.
 
-        A batch that its producer sent before is not written again: the answer has the offsets that
+        A batch that its producer has sent before is not written again: the result has the offsets
         it got then. `record_version` is the magic that the log is kept in.
         """
-        append = Append(
-            origin=origin,
-            leader_epoch=leader_epoch,
+        options = AppendOptions(
+            origin,
+            leader_epoch,
             assigns_offsets=origin is not AppendOrigin.RAFT_LEADER,
-            ignores_record_size=False,
             magic=record_version,
-            verification_guard=verification_guard,
-            transaction_version=transaction_version,
         )
-        return append_records(self, records, append)
+        check = TransactionCheck(verification_guard, transaction_version)
+        return append_records(self, records, options, check)
 
     def append_as_follower(self, records: Buffer, leader_epoch: int) -> LogAppendInfo:
-        """Batches of the leader of this epoch, as they are; those of a newer one are left out."""
-        append = Append(
-            origin=AppendOrigin.REPLICATION,
-            leader_epoch=leader_epoch,
-            assigns_offsets=False,
-            ignores_record_size=True,
-            magic=_CURRENT_MAGIC,
-            verification_guard=SENTINEL,
-            transaction_version=TV_UNKNOWN,
+        """Append the leader's batches unchanged, up to the first one of a newer epoch."""
+        options = AppendOptions(
+            AppendOrigin.REPLICATION, leader_epoch, assigns_offsets=False, ignores_record_size=True
         )
-        return append_records(self, records, append)
+        return append_records(self, records, options)
 
     def maybe_flush_metadata_file(self) -> None:
         self._topic_id_file.maybe_flush()
 
     def after_append(self, *, last_offset: int) -> None:
-        """Producers know of the append: so may readers of committed records, and the disk."""
+        """Update the first unstable offset after the producers, and flush if it is time."""
         self.producer_state_manager.update_map_end_offset(last_offset + 1)
         self.offsets.maybe_increment_first_unstable_offset()
         if self.local_log.unflushed_messages >= self.config.flush_messages:
@@ -305,13 +298,13 @@ class PartitionLog:
     def maybe_start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard:
-        """What the first append of a transaction must show; SENTINEL if it need not."""
+        """Return the guard that a transaction's first append must present; SENTINEL if none."""
         return self.producer_state_manager.maybe_start_transaction_verification(
             producer_id, sequence, epoch, supports_epoch_bump=supports_epoch_bump
         )
 
     def assign_epoch_start_offset(self, leader_epoch: int, start_offset: int) -> None:
-        """A new leader begins here."""
+        """Record the offset at which a new leader's epoch starts."""
         self.leader_epoch_cache.assign(leader_epoch, start_offset)
 
     def remove_expired_producers(self, now_ms: int) -> None:
@@ -323,23 +316,23 @@ class PartitionLog:
     # ----------------------------------------------------------------------- offsets that move
 
     def update_high_watermark(self, high_watermark: int | LogOffsetMetadata) -> int:
-        """Set it, kept between log start and log end; where it then is. It may go back."""
+        """Set the high watermark, clamped to the log; return it. It may move back."""
         return self.offsets.update_high_watermark(high_watermark)
 
     def maybe_update_high_watermark(self, high_watermark: int) -> int | None:
-        """The same; None if it stays where it was."""
+        """Set the high watermark like `update_high_watermark`; return None if it did not move."""
         before = self.high_watermark
         after = self.offsets.update_high_watermark(high_watermark)
         return None if after == before else after
 
     def maybe_increment_high_watermark(self, new: LogOffsetMetadata) -> LogOffsetMetadata | None:
-        """Forward only, as a leader moves it; what it was before, if it moved."""
+        """Advance the high watermark as a leader does; return the old one if it moved."""
         return self.offsets.maybe_increment_high_watermark(new)
 
     def maybe_increment_log_start_offset(self, new_log_start_offset: int) -> bool:
-        """Give records up (DeleteRecords, retention); whether that gave up any more.
+        """Raise the log start (DeleteRecords, retention); return whether it moved.
 
-        Segments stay until `delete_old_segments`.
+        The segments below it stay until `delete_old_segments`.
         """
         if new_log_start_offset > self.high_watermark:
             raise OffsetOutOfRangeError(
@@ -365,10 +358,10 @@ class PartitionLog:
         isolation: FetchIsolation = FetchIsolation.LOG_END,
         min_one_message: bool = True,
     ) -> FetchDataInfo:
-        """At most `max_length` bytes from the batch of `start_offset` on, of one segment.
+        """Read at most `max_length` bytes of one segment, from the batch of `start_offset` on.
 
-        With `min_one_message` never less than that batch. TXN_COMMITTED: up to the last stable
-        offset, and with the aborted transactions whose records a consumer must drop.
+        With `min_one_message` that batch is always included. TXN_COMMITTED reads up to the last
+        stable offset, and returns the aborted transactions whose records a consumer must drop.
         """
         if start_offset < self.log_start_offset:
             raise OffsetOutOfRangeError(
@@ -397,18 +390,18 @@ class PartitionLog:
         )
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record of a time or later; negative ones have names (offset_lookup.py)."""
+        """Find the first record at or after a time. For negative times see offset_lookup.py."""
         return fetch_offset_by_timestamp(self, timestamp)
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset | None:
-        """Where the log of a leader ended: a follower cuts its own there."""
+        """Return the end offset of a leader's epoch, which a follower truncates its log to."""
         found = self.leader_epoch_cache.end_offset_for(leader_epoch, self.log_end_offset)
         return None if found.end_offset == _NO_OFFSET else found
 
     # ----------------------------------------------------------------------- roll, flush, close
 
     def roll(self, expected_next_offset: int = 0) -> LogSegment:
-        """A new active segment; what lies before it is flushed, producers included."""
+        """Start a new active segment, and flush the log before it and a producer snapshot."""
         segment = self.local_log.roll(expected_next_offset)
         self.producer_state_manager.update_map_end_offset(segment.base_offset)
         snapshot = self.producer_state_manager.take_snapshot(sync=False)
@@ -429,7 +422,7 @@ class PartitionLog:
         self._flush(offset, is_inclusive=False)
 
     def _flush(self, offset: int, *, is_inclusive: bool) -> None:
-        # An active segment that is empty begins at the log end: inclusive means that one too.
+        # An empty active segment begins at the log end: only an inclusive flush covers it.
         flush_offset = offset + 1 if is_inclusive else offset
         if flush_offset > self.recovery_point:
             self.local_log.flush(flush_offset)
@@ -448,9 +441,10 @@ class PartitionLog:
         self.producer_state_manager.take_snapshot()
 
     def close(self) -> None:
-        """With a snapshot of the producers and trimmed indexes; the next load trusts all of it.
+        """Write a producer snapshot, trim the indexes and close the files.
 
-        That is not a flush: a broker flushes first, and then writes checkpoints and its marker.
+        This does not flush. A broker flushes first; after the close it writes the checkpoints and
+        `.kafka_cleanshutdown`, and the next load then trusts the files.
         """
         self.maybe_flush_metadata_file()
         self.local_log.ensure_open()
@@ -458,34 +452,37 @@ class PartitionLog:
         self.local_log.close()
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are, as a crash does."""
+        """Close the files as they are, as a crash does."""
         self.local_log.close_handlers()
 
     # --------------------------------------------------------------------- truncate and delete
 
     def truncate_to(self, target_offset: int) -> bool:
-        """Cut everything from an offset on, as a follower does; whether there was anything.
+        """Remove everything from an offset on, as a follower does; return whether anything was.
 
-        A batch with that offset inside goes whole, and the log then ends with a gap.
+        A batch that contains the offset is removed completely, so the log then ends with a gap.
         """
         return log_removal.truncate_to(self, target_offset)
 
     def truncate_fully_and_start_at(
         self, new_offset: int, log_start_offset: int | None = None
     ) -> None:
-        """Nothing is left; the next record gets `new_offset`."""
+        """Remove all records; the next one gets `new_offset`."""
         log_removal.truncate_fully_and_start_at(self, new_offset, log_start_offset=log_start_offset)
 
     def delete_old_segments(
         self, on_delete: OnDelete | None = None, on_verdict: OnVerdict | None = None
     ) -> int:
-        """Delete what retention lets go (renamed now, unlinked later); return how many segments."""
+        """Delete the segments that retention gives up, and return how many.
+
+        They are renamed now and unlinked later.
+        """
         return log_removal.delete_old_segments(self, on_delete, on_verdict)
 
     def replace_segments(self, new: Sequence[LogSegment], old: Sequence[LogSegment]) -> None:
-        """What a cleaner wrote (`.cleaned`) in the place of what it read."""
+        """Replace the segments that a cleaner read by those it wrote (`.cleaned`)."""
         log_removal.replace_segments(self, new, old)
 
     def delete(self) -> None:
-        """All files of all segments and their snapshots; the directory is its caller's."""
+        """Delete all segments and producer snapshots; the caller deletes the directory."""
         log_removal.delete_log(self)

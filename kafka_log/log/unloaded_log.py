@@ -1,18 +1,18 @@
-"""A log opened as it lies on disk, without the loader: nothing is recovered or repaired.
+"""A log opened as it is on disk, without the loader: nothing is recovered or repaired.
 
     facts = read_facts(files)            base, size, largest timestamp of each segment; the log end
-    log = open_unloaded(files, facts, config, clock, scheduler, ...)
+    log = open_unloaded(files, facts, config, scheduler, ...)
     log.delete_old_segments()            the log's own deletion
     close_unloaded(log)
 
-The loader does more than a deletion: it finishes swaps, rebuilds indexes, cuts damage off, deletes
-stray snapshots. On this log only the deletion itself changes files. It cannot be appended to, and
-its records cannot be read.
+The loader does more than a deletion: it finishes swaps, rebuilds indexes, cuts off damage, deletes
+stray snapshots. Here only the deletion itself changes files. The log cannot be appended to, and its
+records cannot be read.
 
 The largest timestamp of a segment is the last entry of the `.timeindex`, as for a broker after its
 start. Where that cannot be trusted (the active segment, an index that is missing, torn or all
-zeros) the batches are walked instead. A broker that starts may know less, and then takes the
-file's time.
+zeros) the batches are read instead. A starting broker may know less; it then uses the file's
+modification time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.time_index import ENTRY_SIZE, decode_time_index_columns
+from kafka_log.checkpoints import LastRun
 from kafka_log.disk.files import opened
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
@@ -40,7 +41,7 @@ from kafka_log.names import (
 from kafka_log.producers.producer_state import ProducerStateManager
 from kafka_log.producers.snapshots import ProducerSnapshots
 from kafka_log.segment.file_records import FileRecords
-from kafka_log.segment.log_segment import LogSegment
+from kafka_log.segment.log_segment import LogSegment, SegmentFiles
 from kafka_log.segment.log_segments import LogSegments, find_base_offsets
 
 if TYPE_CHECKING:
@@ -56,12 +57,12 @@ LARGE_SNAPSHOT = 1 << 30
 
 
 class SegmentFacts(NamedTuple):
-    """A segment as the rules of retention see it."""
+    """A segment as retention sees it."""
 
     base_offset: int
     size: int
     record_timestamp: int
-    """The largest of its records, -1 if none has one."""
+    """The largest timestamp of its records; -1 if none has one."""
     modified_ms: int
     timestamp_source: str = "time index"
 
@@ -78,7 +79,7 @@ class LogFacts(NamedTuple):
 
 
 def read_facts(files: Files) -> LogFacts:
-    """Read the segments of a directory, only by headers. Raises LogError if it has none."""
+    """Read the segments of a directory by their headers only. Raises LogError if it has none."""
     bases = find_base_offsets(files)
     active, end = _read_active(files, bases[-1])
     return LogFacts((*(_read_inactive(files, base) for base in bases[:-1]), active), end)
@@ -96,7 +97,7 @@ def _read_inactive(files: Files, base_offset: int) -> SegmentFacts:
 
 
 def _read_active(files: Files, base_offset: int) -> tuple[SegmentFacts, int]:
-    """Walk it: both its index and the file itself may be preallocated."""
+    """Read the batches: the index and the file itself may be preallocated."""
     end = _walk(files, base_offset)
     timestamp = end.largest_timestamp
     source = "modification time" if timestamp < 0 else "batches"
@@ -135,7 +136,6 @@ def open_unloaded(
     files: Files,
     facts: LogFacts,
     config: LogConfig,
-    clock: Clock,
     scheduler: Scheduler,
     *,
     log_start_offset: int | None,
@@ -143,7 +143,7 @@ def open_unloaded(
 ) -> PartitionLog:
     """Open a log that can be rolled and deleted from.
 
-    `log_start_offset` is that of the checkpoint. `end_snapshot` gives the producer snapshot at the
+    `log_start_offset` is the checkpointed one. `end_snapshot` returns the producer snapshot at the
     log end, which a roll needs if the directory has none.
     """
     start = max(facts.segments[0].base_offset, log_start_offset or 0)
@@ -153,6 +153,7 @@ def open_unloaded(
             f"{files.directory}: found log start {start}, expected at most its end {end}"
         )
     active = facts.segments[-1]
+    clock = scheduler.clock
     segments = LogSegments(UnloadedSegment(files, each, config, clock) for each in facts.segments)
     return PartitionLog(
         LocalLog(
@@ -162,22 +163,20 @@ def open_unloaded(
             recovery_point=end,
             next_offset=LogOffsetMetadata(end, active.base_offset, active.size),
             scheduler=scheduler,
-            clock=clock,
         ),
         log_start_offset=start,
         leader_epoch_cache=_open_epochs(files, scheduler, start),
         producer_state_manager=_UnloadedProducers(files, config, clock, end_snapshot),
         scheduler=scheduler,
-        clock=clock,
         topic_id_file=TopicIdFile(files, scheduler),
     )
 
 
 def close_unloaded(log: PartitionLog) -> None:
-    """Close a new segment in order, and leave the others as they lie."""
+    """Close a new segment as a broker does, and leave the others as they are."""
     active = log.active_segment
     if not isinstance(active, UnloadedSegment):
-        active.flush()  # makes its indexes
+        active.flush()  # creates its indexes
         active.close()
     log.close_handlers()
 
@@ -185,18 +184,13 @@ def close_unloaded(log: PartitionLog) -> None:
 def read_end_snapshot(directory: str, facts: LogFacts, config: LogConfig) -> bytes:
     """Load a directory on an overlay, and return the producer snapshot at its end.
 
-    Raises LogError if the log is damaged: then nobody knows its producers.
+    Raises LogError if the log is damaged: its producers are then unknown.
     """
     from kafka_log.loading.partition_recovery import load_partition
 
     overlay = OverlayFiles(directory)
-    loaded = load_partition(
-        overlay,
-        config,
-        clean_shutdown=False,
-        log_start_offset=0,
-        recovery_point=facts.segments[-1].base_offset,
-    )
+    last_run = LastRun(clean_shutdown=False, recovery_point=facts.segments[-1].base_offset)
+    loaded = load_partition(overlay, config, last_run)
     loaded.close_handlers()
     end = facts.log_end_offset
     if loaded.log_end_offset != end:
@@ -208,7 +202,7 @@ def read_end_snapshot(directory: str, facts: LogFacts, config: LogConfig) -> byt
 
 
 def live_snapshot_offsets(files: Files) -> list[int]:
-    """List the offsets of the producer snapshots, in order."""
+    """List the offsets of the producer snapshots in ascending order."""
     return sorted(
         offset
         for name in files.names()
@@ -234,12 +228,15 @@ class UnloadedSegment(LogSegment):
 
     def __init__(self, files: Files, facts: SegmentFacts, config: LogConfig, clock: Clock) -> None:
         base, size = facts.base_offset, config.segment_index_bytes
-        super().__init__(
-            files,
+        parts = SegmentFiles(
             _UnloadedRecords(files, _name(base, FileKind.LOG), facts.size),
             LazyIndex(OffsetIndex, files, _name(base, FileKind.OFFSET_INDEX), base, size),
             LazyIndex(TimeIndex, files, _name(base, FileKind.TIME_INDEX), base, size),
             TransactionIndex(files, _name(base, FileKind.TRANSACTION_INDEX), base),
+        )
+        super().__init__(
+            files,
+            parts,
             base_offset=base,
             index_interval_bytes=config.index_interval_bytes,
             roll_jitter_ms=0,
@@ -253,21 +250,21 @@ class UnloadedSegment(LogSegment):
         return self.facts.largest_timestamp()
 
     def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
-        there = [self._files.exists(name) for name in self.names]
+        existed = [self._files.exists(name) for name in self.names]
         super().change_file_suffixes(old_suffix, new_suffix)
-        self._renamed = [name for name, was in zip(self.names, there, strict=True) if was]
+        self._renamed = [name for name, was in zip(self.names, existed, strict=True) if was]
 
     def delete_if_exists(self) -> None:
-        """Delete what was renamed. A `.deleted` file of an earlier deletion is left to a load."""
+        """Delete the renamed files. Older `.deleted` files are left for the next load."""
         for name in self._renamed:
             self._files.delete_if_exists(name)
 
     def on_become_inactive_segment(self) -> None:
-        """Leave its indexes alone: they may be preallocated or missing, and will be deleted."""
+        """Do nothing: the indexes may be preallocated or missing, and will be deleted."""
 
 
 class _UnloadedRecords(FileRecords):
-    """A `.log` by its name, and how many of its bytes count. It is not opened."""
+    """The name of a `.log` file and its valid size. The file is not opened."""
 
     def __init__(self, files: Files, name: str, size: int) -> None:
         self.name = name
@@ -296,7 +293,7 @@ class _UnloadedProducers(ProducerStateManager):
 
 
 class _NamedSnapshots(ProducerSnapshots):
-    """The snapshots with a name that Kafka writes. A load refuses others; here they stay."""
+    """The snapshots with a name that Kafka writes. A load refuses others; here they are ignored."""
 
     def load(self) -> None:
         self._offsets = live_snapshot_offsets(self.files)

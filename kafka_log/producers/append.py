@@ -1,10 +1,10 @@
-"""The batches of one producer in one append: checked against its state, then taken over into it.
+"""The batches of one producer in one append: checked against its state, then added to it.
 
     CLIENT         epoch, sequence, and (in the log) duplicates and verification are checked
-    COORDINATOR    epoch; of markers the coordinator's epoch too
-    REPLICATION    nothing: a leader has checked it, or it lies in the log already
+    COORDINATOR    epoch, and for markers the coordinator's epoch
+    REPLICATION    nothing: a leader has checked it, or it is already in the log
 
-One rule holds for all: a producer with an open transaction writes nothing outside of it.
+One rule holds for all: a producer with an open transaction writes nothing outside it.
 
 Mirrors ProducerAppendInfo of 4.3.1 (with KIP-1228: the transaction version decides how a marker's
 epoch is checked), EndTransactionMarker and ControlRecordType.
@@ -46,18 +46,18 @@ if TYPE_CHECKING:
     from kafka_format.batch import RecordBatch
 
 TV_UNKNOWN = -1
-"""No transaction version: of data, and of markers that are replicated."""
+"""No transaction version: for data, and for replicated markers."""
 _TV_2 = 2
 _MAX_PRODUCER_EPOCH = 2**15 - 1
 _MAX_SEQUENCE = 2**31 - 1
 _MARKER_VALUE = struct.Struct(
-    ">h"  # version: 0, newer ones have more behind
+    ">h"  # version: 0, newer ones have more fields
     "i"  # coordinator_epoch
 )
 
 
 class EndTransactionMarker(NamedTuple):
-    """What a control batch says of its producer's transaction."""
+    """The end of a producer's transaction, from a control batch."""
 
     is_abort: bool
     coordinator_epoch: int
@@ -65,7 +65,7 @@ class EndTransactionMarker(NamedTuple):
 
 
 class ProducerAppendInfo:
-    """Appends of one producer that are not yet in its state."""
+    """The batches of one producer that are not yet in its state."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ProducerAppendInfo:
     def append(
         self, batch: RecordBatch, transaction_version: int = TV_UNKNOWN
     ) -> CompletedTxn | None:
-        """A batch of this producer. A marker may complete a transaction."""
+        """Check and add a batch of this producer. A marker may complete a transaction."""
         header = batch.header
         if not header.is_control:
             self.append_data_batch(
@@ -148,7 +148,7 @@ class ProducerAppendInfo:
         offset: int,
         transaction_version: int = TV_UNKNOWN,
     ) -> CompletedTxn | None:
-        """A marker without data before it completes nothing."""
+        """Check and add a marker. Without data before it, it completes nothing."""
         if transaction_version == TV_UNKNOWN:
             if self.origin is not AppendOrigin.REPLICATION:
                 raise IllegalArgumentError(
@@ -166,10 +166,10 @@ class ProducerAppendInfo:
         return CompletedTxn(self.producer_id, first_offset, offset, marker.is_abort)
 
     def _check_producer_epoch(self, epoch: int, offset: int, transaction_version: int) -> None:
-        """From version 2 on a marker raises the epoch: one that does not is late, or sent twice.
+        """Check that the epoch is not older. From version 2 on a marker must raise it.
 
-        Sent twice is all right, and is written twice (KAFKA-19999); so is an epoch that cannot be
-        raised any more.
+        A marker that does not is late or a retry. A retry is accepted and written again
+        (KAFKA-19999), and so is an epoch that is already the highest.
         """
         entry = self._updated_entry
         current = entry.producer_epoch
@@ -209,7 +209,7 @@ class ProducerAppendInfo:
             last_seq = updated.last_seq
         elif epoch == current.producer_epoch:
             last_seq = current.last_seq
-        # A producer of which nothing is known, since its records were deleted, goes on anywhere.
+        # An unknown producer (its records were deleted) may continue with any sequence.
         if current.producer_epoch != NO_PRODUCER_EPOCH and not _in_sequence(last_seq, first_seq):
             raise OutOfOrderSequenceError(
                 f"{self._at(offset)}: sequence {first_seq}, expected the one after {last_seq}"
@@ -248,10 +248,10 @@ def outside_of_transaction(
 
 
 def read_end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | None:
-    """The marker of a control batch; None if compaction has removed it.
+    """Return the marker of a control batch; None if compaction has removed it.
 
-    Raises FormatError where Kafka says InvalidRecordException, and IllegalControlRecordError where
-    its replay dies of another exception: a type that is no marker, no key, a value cut short.
+    Raises FormatError where Kafka throws InvalidRecordException, and IllegalControlRecordError
+    where its replay fails with another exception: another type, no key, a truncated value.
     """
     record = first_control_record(batch)
     if record is None:
@@ -285,10 +285,10 @@ def read_end_transaction_marker(batch: RecordBatch) -> EndTransactionMarker | No
 
 
 def first_control_record(batch: RecordBatch) -> Record | None:
-    """As Kafka's iterators: without compression no record behind the first is looked at.
+    """Return the first record. Like Kafka, read the others only if they are compressed.
 
-    No coordinator compresses its markers. Where that was done, and does not decompress, Kafka's
-    replay dies when it comes to that; records that are malformed, or too many, it calls invalid.
+    No coordinator compresses its markers. If a compressed batch does not decompress, Kafka's replay
+    fails with an uncaught exception; malformed or surplus records are invalid.
     """
     header = batch.header
     if header.record_count <= 0:
@@ -300,8 +300,8 @@ def first_control_record(batch: RecordBatch) -> Record | None:
             payload = batch.decompressed_payload()
         except FormatError as error:
             broken = error
-            payload = _readable(batch)
-            if not _are_whole(payload, header.record_count):
+            payload = _readable_payload(batch)
+            if not _are_complete(payload, header.record_count):
                 raise IllegalControlRecordError(str(error)) from error
     slices = iter_record_slices(
         payload,
@@ -315,7 +315,7 @@ def first_control_record(batch: RecordBatch) -> Record | None:
     try:
         first = next(slices)[0]
         if header.codec_id:
-            deque(slices, maxlen=0)  # the rest is only looked at
+            deque(slices, maxlen=0)  # the rest is only checked
     except FormatError as error:
         where = Location(batch.path, batch.position + HEADER_SIZE)
         raise located_in_payload(error, where, is_compressed=header.codec_id != 0) from None
@@ -324,8 +324,8 @@ def first_control_record(batch: RecordBatch) -> Record | None:
     return first
 
 
-def _readable(batch: RecordBatch) -> bytes:
-    """What comes out of a compressed payload before it breaks."""
+def _readable_payload(batch: RecordBatch) -> bytes:
+    """Return the part of a compressed payload that can be decompressed."""
     try:
         codec = codec_of(batch.header.attributes)
     except FormatError:
@@ -333,8 +333,8 @@ def _readable(batch: RecordBatch) -> bytes:
     return read_stream(codec, batch.payload, batch.magic)[0]
 
 
-def _are_whole(payload: bytes, count: int) -> bool:
-    """Whether so many records lie in these bytes, by what their lengths say."""
+def _are_complete(payload: bytes, count: int) -> bool:
+    """Whether the payload has this many records, by their length fields."""
     position = 0
     for _ in range(count):
         try:

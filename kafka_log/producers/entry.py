@@ -1,7 +1,7 @@
-"""What a log remembers of one producer, and of one transaction.
+"""The state of one producer, and of one transaction.
 
 Mirrors ProducerStateEntry, BatchMetadata, TxnMetadata, CompletedTxn, VerificationStateEntry and
-VerificationGuard. Numbers are Java's: sequences are 32 bits and go from 2147483647 to 0.
+VerificationGuard. Sequences have 32 bits, as in Java: after 2147483647 comes 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kafka_format.batch import BatchHeader
 
 BATCHES_TO_RETAIN = 5
-"""How far back a duplicate is recognised: a producer has at most five requests in flight."""
+"""How many batches are kept to recognize duplicates: at most five requests are in flight."""
 NO_COORDINATOR_EPOCH = -1
 
 _INT32_MAX = 2**31 - 1
@@ -31,14 +31,14 @@ def wrap_int32(value: int) -> int:
 
 
 def decrement_sequence(sequence: int, decrement: int) -> int:
-    """Back from 0 comes 2147483647."""
+    """Subtract from a sequence; before 0 comes 2147483647."""
     if sequence < decrement:
         return wrap_int32(_INT32_MAX - wrap_int32(decrement - sequence) + 1)
     return wrap_int32(sequence - decrement)
 
 
 class BatchMetadata(NamedTuple):
-    """A batch that was appended, as its producer may send it again."""
+    """An appended batch, by which a duplicate is recognized."""
 
     last_seq: int
     last_offset: int
@@ -55,7 +55,7 @@ class BatchMetadata(NamedTuple):
 
 
 class CompletedTxn(NamedTuple):
-    """A transaction whose marker was found; `last_offset` is the marker's."""
+    """A transaction with a marker; `last_offset` is the offset of the marker."""
 
     producer_id: int
     first_offset: int
@@ -64,7 +64,7 @@ class CompletedTxn(NamedTuple):
 
 
 class TxnMetadata:
-    """A transaction of a log: open until it has a `last_offset`, that of its marker."""
+    """A transaction of a log. It is open until it has a `last_offset`, that of its marker."""
 
     __slots__ = ("first_offset", "last_offset", "producer_id")
 
@@ -79,7 +79,7 @@ class TxnMetadata:
 
 
 class TxnsByOffset:
-    """Transactions by their first offset, in its order."""
+    """Transactions, ordered by their first offset."""
 
     def __init__(self) -> None:
         self._offsets: list[int] = []
@@ -146,7 +146,7 @@ class ProducerStateEntry:
 
     @property
     def is_empty(self) -> bool:
-        """Without batches: nothing but markers was seen of this epoch."""
+        """Whether there are no batches: this epoch has only had markers."""
         return not self.batch_metadata
 
     @property
@@ -170,7 +170,7 @@ class ProducerStateEntry:
         return self.batch_metadata[-1].offset_delta if self.batch_metadata else 0
 
     def without_batches(self) -> ProducerStateEntry:
-        """The same producer with an empty window (ProducerStateEntry.withProducerId)."""
+        """Return a copy without batches (ProducerStateEntry.withProducerId)."""
         return ProducerStateEntry(
             self.producer_id,
             self.producer_epoch,
@@ -187,14 +187,14 @@ class ProducerStateEntry:
     def end_transaction(
         self, producer_epoch: int, coordinator_epoch: int, last_timestamp: int
     ) -> None:
-        """What a marker does. Its epochs are taken even if they go back."""
+        """Apply a marker. Its epochs are used even if they are older."""
         self._maybe_update_producer_epoch(producer_epoch)
         self.coordinator_epoch = coordinator_epoch
         self.current_txn_first_offset = None
         self.last_timestamp = last_timestamp
 
     def update(self, newer: ProducerStateEntry) -> None:
-        """Take what an append found; its batches come behind ours if the epoch is still ours."""
+        """Add the state after an append. Earlier batches are dropped if the epoch changed."""
         self._maybe_update_producer_epoch(newer.producer_epoch)
         self.batch_metadata.extend(newer.batch_metadata)
         newer.batch_metadata.clear()
@@ -203,12 +203,12 @@ class ProducerStateEntry:
         self.last_timestamp = newer.last_timestamp
 
     def find_duplicate_batch(self, header: BatchHeader) -> BatchMetadata | None:
-        """The batch of this very sequence range, if the epoch is the same."""
+        """Return the batch with the same epoch and sequence range, if there is one."""
         if header.producer_epoch != self.producer_epoch:
             return None
-        wanted = (header.base_sequence, header.last_sequence)
+        sequences = (header.base_sequence, header.last_sequence)
         for batch in self.batch_metadata:
-            if (batch.first_seq, batch.last_seq) == wanted:
+            if (batch.first_seq, batch.last_seq) == sequences:
                 return batch
         return None
 
@@ -219,7 +219,10 @@ class ProducerStateEntry:
 
 
 class VerificationGuard:
-    """Unlike every other: held by who asked the coordinator, and by the log. SENTINEL is none."""
+    """A unique token of a verification, held by its requester and by the log.
+
+    SENTINEL stands for none.
+    """
 
     __slots__ = ("_value",)
     _next_value = itertools.count(1)
@@ -231,7 +234,7 @@ class VerificationGuard:
         return "SENTINEL" if self is SENTINEL else f"VerificationGuard({self._value})"
 
     def verify(self, verifying: VerificationGuard) -> bool:
-        """Whether `verifying` is this one; the sentinel verifies nothing, not even itself."""
+        """Whether `verifying` is this guard. The sentinel verifies nothing, not even itself."""
         return verifying is self and verifying is not SENTINEL
 
 
@@ -241,7 +244,7 @@ SENTINEL = VerificationGuard()
 class VerificationStateEntry:
     """A transaction that is being verified before its first append.
 
-    The lowest sequence that waits for it is kept: a higher one must not be written first.
+    It keeps the lowest sequence that waits: a higher one must not be written first.
     """
 
     __slots__ = (

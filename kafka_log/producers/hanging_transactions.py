@@ -1,13 +1,12 @@
-"""Open transactions that nobody will end: their coordinator does not know of them.
+"""Find open transactions that will never end, because their coordinator does not know them.
 
-    kafka-transactions find-hanging, offline:
-    open for longer than any transaction may take, and
+    kafka-transactions find-hanging, offline. A transaction hangs if it is open for longer than
+    allowed, and
         no transactional id has the producer            (expired, or its coordinator's log is lost)
         or the id's transaction does not name this partition   (ended, and the marker is missing)
 
-A transaction that its coordinator lists is merely open: the coordinator will end it. From
-transaction version 2 on an id's producer may change in the middle of an end, so its producer before
-and after count too.
+The coordinator will end a transaction that it knows. From transaction version 2 on, an id's
+producer may change while a transaction ends, so its previous and next producer count as well.
 
 The coordinator's side is read from the directories of `__transaction_state`: the last value of each
 transactional id. Mirrors TransactionsCommand.FindHangingTransactionsCommand and TransactionState.
@@ -39,6 +38,8 @@ _NO_PRODUCER_ID = -1
 
 
 class TransactionStatus(IntEnum):
+    """The state of a transactional id (Kafka's TransactionState)."""
+
     EMPTY = 0
     ONGOING = 1
     PREPARE_COMMIT = 2
@@ -50,14 +51,14 @@ class TransactionStatus(IntEnum):
 
 
 class TransactionalId(NamedTuple):
-    """What a coordinator last wrote of a transactional id."""
+    """The last state of a transactional id that its coordinator wrote."""
 
     transactional_id: str
     producer_id: int
     producer_epoch: int
     status: TransactionStatus | int
     partitions: frozenset[tuple[str, int]]
-    """Of the transaction that is going on or being ended."""
+    """The partitions of the transaction that is open or ending."""
     previous_producer_id: int = _NO_PRODUCER_ID
     next_producer_id: int = _NO_PRODUCER_ID
 
@@ -68,10 +69,12 @@ class TransactionalId(NamedTuple):
 
 
 class HangingTransaction(NamedTuple):
+    """A transaction that will never end, and why."""
+
     transaction: OpenTransaction
     reason: str
     transactional_id: TransactionalId | None = None
-    """Whose producer it is, if any."""
+    """The id that has the producer, if any."""
 
 
 def find_hanging(
@@ -83,7 +86,7 @@ def find_hanging(
     now_ms: int,
     max_timeout_ms: int = DEFAULT_MAX_TIMEOUT_MS,
 ) -> list[HangingTransaction]:
-    """Those of one partition that hang, and why."""
+    """Return the hanging transactions of one partition, each with its reason."""
     owners = {
         producer_id: found
         for found in transactional_ids.values()
@@ -113,9 +116,9 @@ def _why_not_listed(txn: OpenTransaction, owner: TransactionalId) -> str:
 
 
 def read_transactional_ids(directories: Iterable[Files]) -> dict[str, TransactionalId]:
-    """The last state of each transactional id, from partitions of `__transaction_state`.
+    """Read the last state of each transactional id from partitions of `__transaction_state`.
 
-    Damaged batches and records are stepped over: what they said is as if never written.
+    Damaged batches and records are skipped.
     """
     found: dict[str, TransactionalId] = {}
     for files in directories:

@@ -1,10 +1,11 @@
-"""The order in which a Java HashMap gives its entries.
+"""The iteration order of a Java HashMap.
 
-Producers of a snapshot, and those of one append, come in that order. It shows: of two transactions
-that begin at one offset (two producers of a follower's append) Kafka knows only the later one.
+The producers of a snapshot, and those of one append, are in that order. It matters: if two
+transactions start at the same offset (two producers in a follower's append), Kafka keeps only the
+later one.
 
-A key lies in the bucket of its hash, and behind those that came before it to the same. A map grows
-with its entries and never shrinks. (A bucket of eight becomes a tree: its order is not mirrored.)
+A key is in the bucket of its hash, after those that were added to the bucket before. A map grows
+with its entries and never shrinks. (A bucket of eight becomes a tree, whose order is not mirrored.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,10 @@ Value = TypeVar("Value")
 
 
 def in_map_order(entries: Mapping[int, Value], most: int = 0) -> list[Value]:
-    """The values by their keys (longs), which came in this order; `most` were there at a time."""
+    """Return the values in map order. Keys are longs, in the order in which they were added.
+
+    `most` is the largest number of entries that the map has had.
+    """
     buckets = _FIRST_CAPACITY
     while max(most, len(entries)) > buckets * 3 // 4:
         buckets *= 2

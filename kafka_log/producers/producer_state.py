@@ -1,16 +1,16 @@
-"""Every producer of a log, its open transactions, and the snapshots that keep them over a restart.
+"""The producers of a log, its open transactions, and the snapshots that keep both for a restart.
 
     producers        the last batches of each producer, its epochs, its open transaction
     ongoing          transactions without a marker, by first offset
     unreplicated     transactions whose marker is not below the high watermark yet
     map end offset   the state is that of the log up to here
-    <offset>.snapshot   the producers, as they were when the map ended at that offset
+    <offset>.snapshot   the producers when the map ended at that offset
 
-The first unstable offset is the first one of `ongoing` or `unreplicated`. A snapshot keeps of each
-producer the last batch alone; transactions that are merely unreplicated are not in it.
+The first unstable offset is the first one of `ongoing` or `unreplicated`. A snapshot keeps only the
+last batch of each producer, and no unreplicated transactions.
 
-Mirrors ProducerStateManager of 4.3.1. In producers/: its files (snapshots.py), replay over columns
-(replay.py), one producer's appends (append.py), and what an append may do (validation.py).
+Mirrors ProducerStateManager of 4.3.1. Its files are in snapshots.py, the replay over columns in
+replay.py, one producer's appends in append.py, and the checks of an append in validation.py.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import Damage
+    from kafka_format.columnar.record_columns import DamagedBatch
     from kafka_log.clock import Clock
     from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
-    from kafka_log.producers.replay import BatchReader, OnCompleted, Run
+    from kafka_log.producers.replay import BatchReader, BatchRun, OnCompleted
 
 __all__ = [
     "SENTINEL",
@@ -65,7 +65,7 @@ __all__ = [
 ]
 
 LATE_TRANSACTION_BUFFER_MS = 5 * 60 * 1000
-"""A coordinator aborts what runs longer than allowed; so long after that it should have."""
+"""How long after its timeout a coordinator should have aborted a transaction."""
 
 
 class ProducerStateManager:
@@ -80,7 +80,7 @@ class ProducerStateManager:
         topic_partition: str = "",
         snapshots: ProducerSnapshots | None = None,
     ) -> None:
-        """`snapshots`: those of the directory, if it was listed already."""
+        """`snapshots` are those of the directory, if it was already listed."""
         self.topic_partition = topic_partition
         self.config = config
         self._clock = clock
@@ -101,7 +101,7 @@ class ProducerStateManager:
             f"transactions, up to offset {self._map_end_offset})"
         )
 
-    # ------------------------------------------------------------------------- what there is
+    # ------------------------------------------------------------------------- state
 
     @property
     def map_end_offset(self) -> int:
@@ -113,12 +113,12 @@ class ProducerStateManager:
 
     @property
     def ongoing_txns(self) -> list[TxnMetadata]:
-        """Without a marker, by first offset."""
+        """Return the transactions without a marker, by first offset."""
         return list(self._ongoing)
 
     @property
     def unreplicated_txns(self) -> list[TxnMetadata]:
-        """With a marker that the high watermark has not passed, by first offset."""
+        """Return those with a marker not below the high watermark, by first offset."""
         return list(self._unreplicated)
 
     @property
@@ -129,7 +129,7 @@ class ProducerStateManager:
         return self._producers.get(producer_id)
 
     def first_unstable_offset(self) -> int | None:
-        """The first offset that is undecided, or decided by a marker not yet replicated."""
+        """Return the first offset of a transaction that is open or whose end is not replicated."""
         firsts = [
             txn.first_offset
             for txn in (self._ongoing.first(), self._unreplicated.first())
@@ -142,7 +142,7 @@ class ProducerStateManager:
         return None if first is None else first.first_offset
 
     def has_late_transaction(self, now_ms: int) -> bool:
-        """Whether the oldest open transaction is older than any coordinator leaves one open."""
+        """Whether the oldest open transaction should have been aborted by its coordinator."""
         last = self._oldest_txn_last_timestamp
         limit = self.config.max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
         return last > 0 and now_ms - last > limit
@@ -172,16 +172,20 @@ class ProducerStateManager:
         return bool(self._verification_states)
 
     def end_verification(self, producer_id: int, epoch: int, *, is_control: bool) -> None:
-        """After a transactional batch: there is a first offset now, or the transaction has ended.
+        """End a verification after a transactional batch: its transaction has started or ended.
 
-        But a marker of the epoch that is being verified (version 2) ends the transaction before.
+        With transaction version 2, a marker of the epoch that is being verified ends the previous
+        transaction, so the verification continues.
         """
         entry = self._verification_states.get(producer_id)
         if entry and not (entry.supports_epoch_bump and is_control and epoch == entry.epoch):
             del self._verification_states[producer_id]
 
     def has_ongoing_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Of this very epoch: under a newer one the transaction may have ended (UnifiedLog)."""
+        """Whether a transaction of exactly this epoch is open (as in UnifiedLog).
+
+        In a newer epoch the transaction may have ended.
+        """
         entry = self._producers.get(producer_id)
         return (
             entry is not None
@@ -196,7 +200,7 @@ class ProducerStateManager:
     def maybe_start_transaction_verification(
         self, producer_id: int, sequence: int, epoch: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard:
-        """What a first append of a transaction must show; SENTINEL if it is open already."""
+        """Return the guard that a first append must present; SENTINEL if it is already open."""
         self.check_epoch_not_older(producer_id, epoch)
         if self.has_ongoing_transaction(producer_id, epoch):
             return SENTINEL
@@ -239,7 +243,7 @@ class ProducerStateManager:
         self._map_end_offset = offset
 
     def last_stable_offset(self, completed: CompletedTxn) -> int:
-        """Of the moment before `complete_txn`: what a transaction index entry tells."""
+        """Return the last stable offset before `complete_txn`, for a transaction index entry."""
         for txn in self._ongoing:
             if txn.producer_id != completed.producer_id:
                 return txn.first_offset
@@ -256,7 +260,7 @@ class ProducerStateManager:
         self._update_oldest_txn_timestamp()
 
     def complete_with(self, completed: CompletedTxn, on_completed: OnCompleted | None) -> None:
-        """Complete, once `on_completed` was told the last stable offset of this moment."""
+        """Call `on_completed` with the current last stable offset, then complete."""
         if on_completed is not None:
             on_completed(completed, self.last_stable_offset(completed))
         self.complete_txn(completed)
@@ -265,7 +269,7 @@ class ProducerStateManager:
         self._remove_unreplicated(high_watermark)
 
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
-        """Producers stay, whatever was deleted; so do transactions that began before."""
+        """Update the offsets. Producers stay, and so do transactions that started earlier."""
         self._remove_unreplicated(log_start_offset)
         self._map_end_offset = max(self._map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
@@ -311,21 +315,22 @@ class ProducerStateManager:
         read_batch: BatchReader,
         *,
         on_completed: OnCompleted | None = None,
-    ) -> Damage | None:
-        """Batch by batch, each transaction completed at its marker, as LogSegment.recover does.
+    ) -> DamagedBatch | None:
+        """Apply batches in order and complete each transaction at its marker (LogSegment.recover).
 
-        `read_batch(position, size)` gives the bytes of a control batch. `on_completed` is told
-        every completed transaction with the last stable offset of that moment, before it is
-        completed (LogSegment.update_txn_index). Moves the map end offset behind the last batch of
-        magic 2. The answer is the batch whose marker does not decode, if there is one: it and what
-        follows it are not applied (recovery keeps that batch and cuts behind it).
+        `read_batch(position, size)` returns the bytes of a control batch. `on_completed` is called
+        with every transaction and the last stable offset before it is completed
+        (LogSegment.update_txn_index). The map end offset moves after the last batch of magic 2.
 
-        A LogError is a log that Kafka does not load (a batch outside of its producer's open
-        transaction, a control record that ends none): the state is then of no use.
+        Returns the first batch whose marker cannot be decoded, if any. It and the batches after it
+        are not applied (recovery keeps that batch and truncates after it).
 
-        For rebuildProducerState and appends, which complete at the end: see ProducerReplay.
+        Raises LogError for a log that Kafka does not load: a batch outside its producer's open
+        transaction, or a control record that ends none. The state must not be used then.
+
+        rebuildProducerState and appends complete transactions at the end: see ProducerReplay.
         """
-        damage = replay(batches, read_batch, _Live(self, on_completed))
+        damage = replay(batches, read_batch, _ImmediateCompletion(self, on_completed))
         applied = len(batches) if damage is None else damage.batch
         current = np.flatnonzero(batches.magic[:applied] >= MAGIC)
         if len(current):
@@ -334,7 +339,7 @@ class ProducerStateManager:
         return damage
 
     def replayed_entry(self, producer_id: int) -> ProducerStateEntry:
-        """The producer, known from now on; for a replay that changes it."""
+        """Return the entry of a producer, created if there is none, for a replay to change."""
         entry = self._producers.get(producer_id)
         if entry is None:
             entry = self._producers[producer_id] = ProducerStateEntry(producer_id)
@@ -348,9 +353,9 @@ class ProducerStateManager:
     def truncate_and_reload(
         self, log_start_offset: int, log_end_offset: int, now_ms: int
     ) -> list[SnapshotFile]:
-        """Keep the snapshots in between, and load the latest unless the map ends there already.
+        """Keep the snapshots in the range, and load the latest unless the map already ends there.
 
-        Which snapshots went, by offset: those that are outside, and those that do not read.
+        Returns the deleted snapshots, by offset: those outside the range and unreadable ones.
         """
         outside = self._snapshots.outside(log_start_offset, log_end_offset)
         for snapshot in outside:
@@ -373,7 +378,10 @@ class ProducerStateManager:
         self._snapshots.load()
 
     def _note_size(self) -> None:
-        """Before producers go: a map that has grown keeps its size, and so its order."""
+        """Remember the size before producers are removed: a Java map never shrinks.
+
+        Its capacity decides its order.
+        """
         self._most_producers = max(self._most_producers, len(self._producers))
 
     def _clear(self) -> None:
@@ -384,7 +392,7 @@ class ProducerStateManager:
         self._update_oldest_txn_timestamp()
 
     def _load_from_snapshot(self, log_start_offset: int, now_ms: int) -> list[SnapshotFile]:
-        """The latest that reads; those that do not are deleted, which is the answer."""
+        """Load the latest readable snapshot; delete and return the unreadable ones."""
         unreadable = []
         while (snapshot := self._snapshots.latest) is not None:
             try:
@@ -411,7 +419,7 @@ class ProducerStateManager:
 
     @property
     def snapshots(self) -> list[SnapshotFile]:
-        """By offset."""
+        """Return the snapshots, by offset."""
         return list(self._snapshots)
 
     @property
@@ -423,11 +431,11 @@ class ProducerStateManager:
         return self._snapshots.oldest_offset
 
     def fetch_snapshot(self, offset: int) -> str | None:
-        """The name of the snapshot of this very offset."""
+        """Return the name of the snapshot at exactly this offset."""
         return self._snapshots.name_of(offset)
 
     def take_snapshot(self, *, sync: bool = True) -> str | None:
-        """A snapshot at the map's end, and its name, unless the last one was as late."""
+        """Write a snapshot at the map's end and return its name; None if there is one."""
         offset = self._map_end_offset
         if offset <= self._last_snap_offset:
             return None
@@ -442,19 +450,19 @@ class ProducerStateManager:
                 self._snapshots.delete(snapshot.offset)
 
     def remove_and_mark_snapshot_for_deletion(self, offset: int) -> SnapshotFile | None:
-        """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
+        """Rename a snapshot to `.deleted` for the caller to unlink; None if it does not exist."""
         return self._snapshots.mark_for_deletion(offset)
 
     def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """List the directory again; of snapshots that belong to no segment at most one stays."""
+        """List the directory again, and delete snapshots without a segment, except the last."""
         self._snapshots.remove_strays(segment_base_offsets)
 
     def update_parent_dir(self, files: Files) -> None:
-        """The directory was renamed."""
+        """Use the files of the renamed directory."""
         self._snapshots.files = files
 
 
-class _Live(NamedTuple):
+class _ImmediateCompletion(NamedTuple):
     """A manager whose transactions end as soon as their marker is read."""
 
     manager: ProducerStateManager
@@ -469,5 +477,5 @@ class _Live(NamedTuple):
     def completed(self, completed: CompletedTxn) -> None:
         self.manager.complete_with(completed, self.on_completed)
 
-    def applied(self, run: Run) -> None:
-        """Recovery has no verifications."""
+    def applied(self, run: BatchRun) -> None:
+        """Do nothing: recovery has no verifications."""

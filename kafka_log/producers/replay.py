@@ -1,19 +1,20 @@
-"""Replay of producers over columns of batch headers: no object a batch, markers read on demand.
+"""Replay producers over columns of batch headers, without an object per batch.
 
-Two ways, as in Kafka; they differ in when a transaction counts as complete, and so in the last
-stable offset that goes into a transaction index, and in what an epoch that goes back leaves of the
-window:
+There are two ways, as in Kafka. They differ in when a transaction counts as complete, and therefore
+in the last stable offset that is written to a transaction index, and in what an older epoch leaves
+in the window of batches:
 
     replay_batches    each batch is applied before the next (LogSegment.recover)
     ProducerReplay    all batches, then all producers, then all completed transactions
                       (rebuildProducerState, a follower's append)
 
-Python does not see batches but what comes of them, found by sorting them by producer:
+Python code runs per run and per producer, not per batch. They are found by sorting the batches by
+producer:
 
-    runs      a producer's batches between two of its markers, all inside or all outside of
-              transactions: only the first can begin a transaction. Applied in the order of the log.
-    latest    a producer's last batches of its last epoch, and its last timestamp: nobody sees the
-              ones before
+    runs      a producer's batches between two of its markers, all inside or all outside
+              transactions: only the first can start a transaction. Applied in log order.
+    latest    a producer's last batches of its last epoch, and its last timestamp: earlier ones have
+              no effect
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ import numpy as np
 
 from kafka_format.attributes import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from kafka_format.batch import HEADER_SIZE, decode_batch
-from kafka_format.columnar.records import Damage
+from kafka_format.columnar.record_columns import DamagedBatch
 from kafka_format.errors import FormatError
 from kafka_format.primitives import Buffer
 from kafka_format.record import NO_SEQUENCE, increment_sequence, wrap_int64
@@ -58,12 +59,12 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 BatchReader = Callable[[int, int], Buffer]
-"""The bytes at a position of the segment's file, so many: those of one control batch."""
+"""Reads a number of bytes at a position of the segment's file: one control batch."""
 OnCompleted = Callable[[CompletedTxn, int], None]
 
 _MAX_SEQUENCE = 2**31 - 1
 
-# A marker as every coordinator writes it: one record, each varint a byte.
+# A marker as every coordinator writes it: one record, with varints of one byte.
 _MARKER = struct.Struct(
     ">B"  # length: 16
     "B"  # attributes
@@ -85,7 +86,7 @@ _COMMIT = 1
 
 
 class Transactions(Protocol):
-    """Where a replay finds producers, and puts what it learns of transactions."""
+    """Provides producers to a replay, and receives the transactions it finds."""
 
     def entry(self, producer_id: int) -> ProducerStateEntry: ...
 
@@ -93,13 +94,13 @@ class Transactions(Protocol):
 
     def completed(self, completed: CompletedTxn) -> None: ...
 
-    def applied(self, run: Run) -> None: ...
+    def applied(self, run: BatchRun) -> None: ...
 
 
 def replay(
     batches: BatchColumns, read_batch: BatchReader, transactions: Transactions
-) -> Damage | None:
-    """All batches, or those before the first whose marker does not decode, which is the answer."""
+) -> DamagedBatch | None:
+    """Replay all batches, or those before the first undecodable marker, which is returned."""
     rows = np.flatnonzero(batches.producer_id >= 0)
     if not len(rows):
         return None
@@ -117,17 +118,16 @@ def replay(
     for latest in _latest(batches, ordered, markers):
         latest.apply(transactions.entry(latest.producer_id))
     if isinstance(error, FormatError):
-        return Damage(stop, error)
+        return DamagedBatch(stop, error)
     if error is not None:
         raise error
     return None
 
 
 class ProducerReplay:
-    """Batches of one append, or of one read of a segment; `finish` puts them into the state.
+    """Collects the batches of one append or segment; `finish` applies them to the manager.
 
-    The manager is as it was until then, but for verifications, which end with their transaction's
-    first batch.
+    Until then only verifications change: they end with the first batch of their transaction.
     """
 
     def __init__(self, manager: ProducerStateManager) -> None:
@@ -136,13 +136,13 @@ class ProducerReplay:
         self._completed: list[CompletedTxn] = []
 
     def add(self, batches: BatchColumns, read_batch: BatchReader) -> None:
-        """Raises the FormatError of a marker that does not decode."""
+        """Add batches. Raises the FormatError of a marker that cannot be decoded."""
         damage = replay(batches, read_batch, self)
         if damage is not None:
             raise damage.error
 
     def finish(self, on_completed: OnCompleted | None = None) -> list[CompletedTxn]:
-        """The map end offset is the caller's to move."""
+        """Apply the batches to the manager. The caller updates the map end offset."""
         for info in in_map_order(self._producers):
             self._manager.update(info)
         for completed in self._completed:
@@ -158,7 +158,7 @@ class ProducerReplay:
     def completed(self, completed: CompletedTxn) -> None:
         self._completed.append(completed)
 
-    def applied(self, run: Run) -> None:
+    def applied(self, run: BatchRun) -> None:
         if run.flags & TRANSACTIONAL and self._manager.has_verifications:
             self._manager.end_verification(
                 run.producer_id, run.producer_epoch, is_control=bool(run.flags & CONTROL)
@@ -175,8 +175,8 @@ class ProducerReplay:
 # ---------------------------------------------------------------------------------- runs
 
 
-class Run(NamedTuple):
-    """Batches of a producer that are alike to its transactions; a marker is one by itself."""
+class BatchRun(NamedTuple):
+    """Consecutive batches of a producer with the same flags and epoch; or one marker."""
 
     row: int
     producer_id: int
@@ -185,8 +185,8 @@ class Run(NamedTuple):
     first_offset: int
 
 
-def _runs(batches: BatchColumns, ordered: Int64s) -> Iterator[Run]:
-    """By their first batches; `ordered` are rows by producer, then by place."""
+def _runs(batches: BatchColumns, ordered: Int64s) -> Iterator[BatchRun]:
+    """Yield the runs in log order. `ordered` are rows by producer, then by position."""
     producer_id = batches.producer_id[ordered]
     producer_epoch = batches.producer_epoch[ordered]
     flags = batches.attributes[ordered] & (TRANSACTIONAL | CONTROL)
@@ -202,12 +202,12 @@ def _runs(batches: BatchColumns, ordered: Int64s) -> Iterator[Run]:
         flags[starts],
         batches.base_offset[first_rows],
     )
-    return map(Run._make, zip(*(column.tolist() for column in columns), strict=True))
+    return map(BatchRun._make, zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _group_starts(alone: npt.NDArray[np.bool_], *columns: Int64s) -> Int64s:
-    """Where a column changes, or something stands alone."""
-    begins = alone.copy()
+def _group_starts(is_single: npt.NDArray[np.bool_], *columns: Int64s) -> Int64s:
+    """Return where groups start: where a column changes, or where a row is a group by itself."""
+    begins = is_single.copy()
     begins[:1] = True
     for column in columns:
         begins[1:] |= column[1:] != column[:-1]
@@ -215,7 +215,7 @@ def _group_starts(alone: npt.NDArray[np.bool_], *columns: Int64s) -> Int64s:
 
 
 def _apply_data(
-    entry: ProducerStateEntry, run: Run, batches: BatchColumns, transactions: Transactions
+    entry: ProducerStateEntry, run: BatchRun, batches: BatchColumns, transactions: Transactions
 ) -> None:
     if entry.current_txn_first_offset is None:
         if run.flags & TRANSACTIONAL:
@@ -229,7 +229,7 @@ def _apply_data(
 
 def _apply_marker(
     entry: ProducerStateEntry,
-    run: Run,
+    run: BatchRun,
     marker: EndTransactionMarker | None,
     transactions: Transactions,
 ) -> None:
@@ -248,11 +248,11 @@ def _apply_marker(
 
 
 class _Latest(NamedTuple):
-    """What some batches leave of a producer's epoch, window and timestamp."""
+    """The effect of batches on a producer's epoch, window and timestamp."""
 
     producer_id: int
     producer_epoch: int
-    is_epoch_new: bool  # for certain: it changed among these batches
+    is_epoch_new: bool  # whether the epoch changed among these batches
     last_timestamp: int
     window: list[BatchMetadata]
 
@@ -267,19 +267,19 @@ class _Latest(NamedTuple):
 def _latest(
     batches: BatchColumns, ordered: Int64s, markers: dict[int, EndTransactionMarker]
 ) -> Iterator[_Latest]:
-    """One a producer. Control batches that compaction emptied leave nothing."""
+    """Yield one per producer. Control batches that compaction emptied have no effect."""
     is_control = (batches.attributes[ordered] & CONTROL).astype(np.bool_)
-    says_something = ~is_control | (batches.record_count[ordered] != 0)
-    ordered, is_control = ordered[says_something], is_control[says_something]
+    has_effect = ~is_control | (batches.record_count[ordered] != 0)
+    ordered, is_control = ordered[has_effect], is_control[has_effect]
     if not len(ordered):
         return
     producer_id = batches.producer_id[ordered]
     producer_epoch = batches.producer_epoch[ordered]
-    nothing_alone = np.zeros(len(ordered), np.bool_)
-    producer_starts = _group_starts(nothing_alone, producer_id)
+    no_singles = np.zeros(len(ordered), np.bool_)
+    producer_starts = _group_starts(no_singles, producer_id)
     producer_ends = np.append(producer_starts[1:], len(ordered))
-    epoch_starts = _group_starts(nothing_alone, producer_id, producer_epoch)
-    # Of each producer: where its last epoch begins.
+    epoch_starts = _group_starts(no_singles, producer_id, producer_epoch)
+    # Where the last epoch of each producer begins.
     latest_starts = epoch_starts[np.searchsorted(epoch_starts, producer_ends) - 1]
     last_rows = ordered[producer_ends - 1]
     windows = _windows(batches, ordered, ~is_control, latest_starts, producer_ends)
@@ -305,7 +305,7 @@ def _windows(
     starts: Int64s,
     ends: Int64s,
 ) -> Iterator[list[BatchMetadata]]:
-    """The last data batches of each stretch of `ordered`."""
+    """Yield the last data batches of each range of `ordered`."""
     data = np.flatnonzero(is_data)
     data_ends = np.searchsorted(data, ends)
     counts = np.minimum(data_ends - np.searchsorted(data, starts), BATCHES_TO_RETAIN)
@@ -328,7 +328,7 @@ def _batch_metadata(batches: BatchColumns, rows: Int64s) -> list[BatchMetadata]:
 
 
 def _last_sequences(base: Int64s, delta: Int64s) -> list[int]:
-    """DefaultRecordBatch.lastSequence; numbers that only damage makes go the slow way."""
+    """Return DefaultRecordBatch.lastSequence. Values that only damage causes take a slow path."""
     if (delta < 0).any() or (base < NO_SEQUENCE).any():
         return [
             NO_SEQUENCE if sequence == NO_SEQUENCE else increment_sequence(sequence, increment)
@@ -347,9 +347,9 @@ def _last_sequences(base: Int64s, delta: Int64s) -> list[int]:
 def _read_markers(
     batches: BatchColumns, rows: Int64s, read_batch: BatchReader
 ) -> tuple[dict[int, EndTransactionMarker], int, FormatError | IllegalControlRecordError | None]:
-    """The markers by their rows, up to the first that is none: its row, and what is wrong."""
+    """Return the markers by row up to the first invalid one, and that one's row and error."""
     is_control = (batches.attributes[rows] & CONTROL).astype(np.bool_)
-    found = rows[is_control & (batches.record_count[rows] != 0)]  # emptied ones say nothing
+    found = rows[is_control & (batches.record_count[rows] != 0)]  # compaction empties some
     markers: dict[int, EndTransactionMarker] = {}
     columns = (
         found,
@@ -384,7 +384,7 @@ def _read_markers(
 def _usual_marker(
     data: Buffer, base_timestamp: int, log_append_time: int | None
 ) -> EndTransactionMarker | None:
-    """None if it is not written just as usual: then it is to be decoded in full."""
+    """Decode a marker in the usual form; None if it has another form."""
     (
         length,
         _,

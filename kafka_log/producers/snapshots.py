@@ -1,7 +1,7 @@
-"""The `<offset>.snapshot` files of a partition: found, read, written, thrown away.
+"""List, read, write and delete the `<offset>.snapshot` files of a partition.
 
-A snapshot has every producer as it was when the log ended at the offset of its name. Of each the
-last batch alone is in it; of transactions the first offset of an open one.
+A snapshot contains every producer as it was when the log ended at the offset in the name: only the
+last batch, and the first offset of an open transaction.
 
 Mirrors SnapshotFile and the part of ProducerStateManager that handles files.
 """
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class SnapshotFile(NamedTuple):
-    """A snapshot by its name; `offset` is where its state ends, exclusively."""
+    """The name of a snapshot; `offset` is the exclusive end of its state."""
 
     offset: int
     name: str
 
 
 class ProducerSnapshots:
-    """The snapshots of a directory as they were when it was listed, and what was done since."""
+    """The snapshots of a directory when it was listed, with the changes since."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -50,14 +50,14 @@ class ProducerSnapshots:
         self.load()
 
     def __iter__(self) -> Iterator[SnapshotFile]:
-        """By offset; what is removed meanwhile does no harm."""
+        """Iterate by offset. Snapshots may be removed meanwhile."""
         return iter([SnapshotFile(offset, self._names[offset]) for offset in self._offsets])
 
     @property
-    def is_as_listed_anew(self) -> bool:
-        """Whether a listing would find just these, if nobody else has written here.
+    def is_current(self) -> bool:
+        """Whether a new listing would be the same, if only this object changes the directory.
 
-        Not where a name has too few digits: behind it another of its offset may come to light.
+        This is not certain if a name has too few digits: there may be two for the same offset.
         """
         return self._is_plain
 
@@ -79,13 +79,13 @@ class ProducerSnapshots:
         return self._names.get(offset)
 
     def outside(self, low: int, high: int) -> list[SnapshotFile]:
-        """Those of offsets up to `low`, and above `high`."""
+        """Return those with offsets up to `low`, and above `high`."""
         first, last = bisect_right(self._offsets, low), bisect_right(self._offsets, high)
         offsets = self._offsets[:first] + self._offsets[max(first, last) :]
         return [SnapshotFile(offset, self._names[offset]) for offset in offsets]
 
     def load(self) -> None:
-        """Kafka takes names with fewer digits too, and fails at those without any."""
+        """List the directory. Like Kafka, accept names with fewer digits, and fail without any."""
         names: dict[int, str] = {}
         ending = FileKind.PRODUCER_SNAPSHOT.ending
         found = [each for each in self.files.names() if each.endswith(ending)]
@@ -101,7 +101,7 @@ class ProducerSnapshots:
         self._is_plain = found == [_name(offset) for offset in self._offsets if offset >= 0]
 
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
-        """Over an older file of that name, which is not cut before: a longer one keeps its end."""
+        """Write a snapshot. An older file is not truncated first: a longer one keeps its end."""
         name = _name(offset)
         snapshot = ProducerSnapshotFile.of(map(_snapshot_entry, entries))
         file = self.files.open(name, create=True)
@@ -122,7 +122,7 @@ class ProducerSnapshots:
             self.files.delete_if_exists(name)
 
     def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
-        """Rename to `.deleted` what the caller will unlink later; None if it is gone already."""
+        """Rename a snapshot to `.deleted` for the caller to unlink; None if it does not exist."""
         name = self._forget(offset)
         if name is None:
             return None
@@ -134,9 +134,9 @@ class ProducerSnapshots:
         return SnapshotFile(offset, renamed)
 
     def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
-        """Look again, and delete those that no segment begins at, but for the last one.
+        """List again, and delete the snapshots at which no segment starts.
 
-        That one is kept where it lies above all segments' bases: a clean stop leaves it.
+        The last one is kept if it is above all base offsets: a clean shutdown leaves it.
         """
         self.load()
         strays = sorted(set(self._names) - set(segment_base_offsets))
@@ -157,10 +157,10 @@ def _name(offset: int) -> str:
 
 
 def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:
-    """The producers of a snapshot, in the order of the file; FormatError if it is corrupt."""
+    """Read the producers of a snapshot in file order. Raises FormatError if it is corrupt."""
     path = files.path(name)
     file = files.open(name, write=False)
-    try:  # its header first: what cannot be a snapshot is not read, however large
+    try:  # the header first: a file that cannot be a snapshot is not read, however large it is
         require_header(file.read_at(0, HEADER_SIZE), file.size, path)
     finally:
         file.close()

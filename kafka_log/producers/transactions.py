@@ -1,21 +1,21 @@
-"""The transactions of a partition directory: open, ended, aborted, and which one holds readers up.
+"""The transactions of a partition directory: open, ended, aborted, and which one blocks readers.
 
-Every batch header of every segment is replayed, markers with it; nothing is written. Where the
-first segment has a snapshot at its base, the replay starts from that: a transaction may have begun
-in a segment that retention has deleted since.
+The batch headers and markers of all segments are replayed; nothing is written. If the first segment
+has a snapshot at its base offset, the replay starts from that: a transaction may have started in a
+segment that retention has deleted.
 
-    open      no marker so far
+    open      without a marker
     ended     committed or aborted by a marker; a marker without data before it ends nothing
     last stable offset    first offset of the oldest transaction that is open, or whose marker is
-                          not below the high watermark; else the high watermark
+                          not below the high watermark; otherwise the high watermark
 
-The same aborted transactions are known twice on a disk: from markers, and from `.txnindex` files,
-which readers use. A report has both, and what one has and the other lacks.
+Aborted transactions are stored twice: as markers, and in `.txnindex` files, which readers use. A
+report has both, and the differences.
 
-Damage does not stop the report: it is in `problems`, and the replay goes on behind it: at the next
-segment, for a broker that starts cuts the log there; or, with `behind_damage`, at the next batch
-that can be found. A LogError there is a log that Kafka itself fails to load; what follows it in
-that segment is left out.
+Damage does not stop the report. It is listed in `problems`, and the replay continues at the next
+segment, because a restart would truncate the log there; or, with `past_damage`, at the next batch
+that can be found. A LogError in `problems` is a log that Kafka fails to load; the rest of that
+segment is skipped.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class OpenTransaction(NamedTuple):
     coordinator_epoch: int
     first_offset: int
     last_offset: int
-    """Of its producer's last data batch; -1 if a marker has ended that epoch."""
+    """The last offset of its producer's last data batch; -1 if a marker has ended that epoch."""
     first_timestamp: int | None
-    """Of its first batch; None if that batch is not in the log any more."""
+    """The timestamp of its first batch; None if that is no longer in the log."""
     last_timestamp: int
-    """When its producer was last seen."""
+    """The last timestamp of its producer."""
 
     def idle_ms(self, now_ms: int) -> int:
         return now_ms - self.last_timestamp
@@ -83,22 +83,24 @@ class EndedTransaction(NamedTuple):
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
-    """Of the moment of its marker, as recovery would write it into a `.txnindex`."""
+    """The last stable offset at its marker, as recovery would write it to a `.txnindex`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionReport:
+    """The transactions of one partition directory."""
+
     log_start_offset: int
     log_end_offset: int
     high_watermark: int
-    """As told, within the log; its end if nothing was told."""
+    """The given one, clamped to the log; by default the log end."""
     last_stable_offset: int
     held_by: OpenTransaction | EndedTransaction | None
-    """What keeps the last stable offset below the high watermark."""
+    """The transaction that keeps the last stable offset below the high watermark."""
     open: tuple[OpenTransaction, ...]
-    """By first offset."""
+    """In the order of first offsets."""
     ended: tuple[EndedTransaction, ...]
-    """By marker."""
+    """In the order of markers."""
     indexed: tuple[AbortedTransaction, ...]
     """The entries of all `.txnindex` files."""
     problems: tuple[FormatError | LogError, ...] = ()
@@ -106,7 +108,7 @@ class TransactionReport:
     def aborted(
         self, fetch_offset: int = 0, upper_bound: int | None = None
     ) -> list[EndedTransaction]:
-        """Those that a reader of [fetch_offset, upper_bound) must skip, by their markers alone."""
+        """Return what a reader of [fetch_offset, upper_bound) must skip, according to markers."""
         bound = self.log_end_offset if upper_bound is None else upper_bound
         return [
             txn
@@ -115,17 +117,17 @@ class TransactionReport:
         ]
 
     def not_indexed(self) -> list[EndedTransaction]:
-        """Aborted by a marker, but in no index: a reader would take their records."""
+        """Return those aborted by a marker but in no index: readers would return their records."""
         known = {_identity(entry) for entry in self.indexed}
         return [txn for txn in self.ended if txn.is_aborted and _identity(txn) not in known]
 
     def not_in_log(self) -> list[AbortedTransaction]:
-        """In an index, but not ended by a marker here: a reader skips nothing, or too much."""
+        """Return those in an index without a marker: readers would skip too much, or nothing."""
         known = {_identity(txn) for txn in self.ended if txn.is_aborted}
         return [entry for entry in self.indexed if _identity(entry) not in known]
 
     def late(self, now_ms: int, max_transaction_timeout_ms: int) -> OpenTransaction | None:
-        """The oldest open one, if a broker's metric would call it late."""
+        """Return the oldest open transaction if a broker's metric would count it as late."""
         limit = max_transaction_timeout_ms + LATE_TRANSACTION_BUFFER_MS
         for txn in self.open[:1]:
             if txn.last_timestamp > 0 and txn.idle_ms(now_ms) > limit:
@@ -142,33 +144,33 @@ def read_transactions(
     *,
     log_start_offset: int = 0,
     high_watermark: int | None = None,
-    behind_damage: bool = False,
+    past_damage: bool = False,
 ) -> TransactionReport:
-    """The transactions of a partition directory. Raises LogError without a segment, and OSError."""
-    replay = _Replay(files, behind_damage=behind_damage)
+    """Read the transactions of a directory. Raises LogError without a segment, and OSError."""
+    replay = _Replay(files, past_damage=past_damage)
     for base_offset in replay.bases:
         replay.read_segment(base_offset)
     return replay.report(log_start_offset, high_watermark)
 
 
-class _Nothing(DiskFiles):
-    """No files: a manager that only remembers."""
+class _NoFiles(DiskFiles):
+    """A directory without files, for a manager without snapshots."""
 
     def names(self) -> list[str]:
         return []
 
 
 class _Replay:
-    def __init__(self, files: Files, *, behind_damage: bool = False) -> None:
+    def __init__(self, files: Files, *, past_damage: bool = False) -> None:
         self._files = files
-        self._behind_damage = behind_damage
+        self._past_damage = past_damage
         self.bases = find_base_offsets(files)
         self._end = self.bases[-1]
         self._ended: list[EndedTransaction] = []
         self._indexed: list[AbortedTransaction] = []
         self._problems: list[FormatError | LogError] = []
         self._manager = ProducerStateManager(
-            _Nothing(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
+            _NoFiles(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
         )
         self._load_first_snapshot()
 
@@ -187,7 +189,7 @@ class _Replay:
         with opened(self._files, name) as file:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
             try:
-                self._read_log(file, search.resume if self._behind_damage else stop_at_damage)
+                self._read_log(file, search.resume if self._past_damage else stop_at_damage)
             except LogError as error:
                 self._problems.append(error)
             if (unread := search.unread(file.path)) is not None:
@@ -201,7 +203,7 @@ class _Replay:
         for part in BatchWalk(partial(_walk, file), resume):
             if not isinstance(part, Gap):
                 self._replay(part, file)
-            elif not part.is_zeros:  # those are preallocated
+            elif not part.is_zeros:  # zeros are preallocated
                 self._problems.append(part.error)
 
     def _replay(self, batches: BatchColumns, file: File) -> None:
@@ -260,7 +262,7 @@ class _Replay:
         )
 
     def _first_timestamps(self, first_offsets: list[int]) -> dict[int, int]:
-        """The maximum timestamps of the batches that begin at these offsets."""
+        """Return the maximum timestamps of the batches that start at these offsets."""
         found: dict[int, int] = {}
         holding = {max((b for b in self.bases if b <= at), default=None) for at in first_offsets}
         for base_offset in sorted(base for base in holding if base is not None):

@@ -1,7 +1,7 @@
-"""What an append would do to the producers of a log, before a byte of it is written.
+"""Check what an append would do to the producers of a log, before it is written.
 
-    duplicate      a client's batch that is in the log already: answered from there, not written
-    refused        an older epoch, a sequence out of order, a transaction nobody has verified
+    duplicate      a client's batch that is already in the log: it is answered, not written
+    refused        an older epoch, a sequence out of order, an unverified transaction
     accepted       the producers that change, and the transactions that end
 
 Mirrors UnifiedLog.analyzeAndValidateProducerState and updateProducers.
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ProducerValidation(NamedTuple):
-    """Of an append: what `update` and `complete_txn` are to be told once it is written."""
+    """The arguments for `update` and `complete_txn` after the append is written."""
 
     updated_producers: dict[int, ProducerAppendInfo]
     completed_txns: list[CompletedTxn]
@@ -39,7 +39,10 @@ def analyze_and_validate_producer_state(
     request_verification_guard: VerificationGuard = SENTINEL,
     transaction_version: int = TV_UNKNOWN,
 ) -> ProducerValidation:
-    """Ends verifications on the way, even of an append that a later batch of it refuses."""
+    """Check the batches of an append.
+
+    Verifications end here, even if a later batch makes the append fail.
+    """
     updated: dict[int, ProducerAppendInfo] = {}
     completed_txns: list[CompletedTxn] = []
     for batch in batches:
@@ -61,7 +64,7 @@ def analyze_and_validate_producer_state(
 def _check_transaction(
     manager: ProducerStateManager, batch: RecordBatch, guard: VerificationGuard
 ) -> None:
-    """A transaction begins only with the coordinator's word; later batches need none."""
+    """Check that the coordinator has verified a new transaction. Later batches need no check."""
     header = batch.header
     producer_id, epoch = header.producer_id, header.producer_epoch
     if not header.is_transactional or manager.has_ongoing_transaction(producer_id, epoch):
@@ -84,7 +87,7 @@ def update_producers(
     origin: AppendOrigin,
     transaction_version: int = TV_UNKNOWN,
 ) -> CompletedTxn | None:
-    """One batch of an append into `producers`, those that the append is about to change."""
+    """Add a batch to `producers`, the changes of the append."""
     header = batch.header
     producer_id = header.producer_id
     append_info = producers.get(producer_id)

@@ -1,5 +1,5 @@
-"""What retention deletes.
+"""Which segments retention deletes.
 
 breaches    the rules: retention.ms, retention.bytes, log start offset
-plan        retention of a directory that no broker serves, with reasons
+plan        retention of a directory without a broker, with reasons
 """

@@ -1,12 +1,12 @@
-"""Which segments retention deletes: the rules alone, over facts.
+"""The rules of retention: which segments it deletes.
 
     steps       by policy: log start offset, then (policy has `delete`) size, then time
-    one step    segments from the oldest on; the first that is refused ends the walk, so an old
-                segment behind a young one stays
-    a segment   goes if all of it lies below the high watermark and the step's rule says so
+    one step    goes through the segments from the oldest on, and ends at the first that stays; so
+                an old segment after a young one stays
+    a segment   is deleted if all of it is below the high watermark and the step's rule says so
 
-Each step sees what the one before left. When every segment goes, the log rolls first: a log is
-never without a segment (log_removal.py does that, and the deleting).
+Each step sees what the one before left. If every segment is deleted, the log rolls first, because a
+log always has a segment. log_removal.py rolls and deletes.
 
 Mirrors UnifiedLog.deleteOldSegments, deletableSegments and the three predicates of 4.3. Tiered
 storage changes each of them and is refused (`ensure_local`).
@@ -25,25 +25,25 @@ if TYPE_CHECKING:
     from kafka_log.config.log_config import LogConfig
 
 
-class Segment(Protocol):
-    """What the rules ask of a segment."""
+class SegmentLike(Protocol):
+    """What the rules need to know about a segment."""
 
     @property
     def base_offset(self) -> int: ...
 
     @property
     def size(self) -> int:
-        """Bytes of its `.log`; indexes do not count."""
+        """The size of its `.log` file; indexes do not count."""
 
     def largest_timestamp(self) -> int:
-        """Of its records; where none has one, when the file was last modified."""
+        """The largest timestamp of its records; if none has one, the file's modification time."""
 
 
-AnySegment = TypeVar("AnySegment", bound=Segment)
+AnySegment = TypeVar("AnySegment", bound=SegmentLike)
 
 
 class Breach(Enum):
-    """The three steps, in the order in which they are taken."""
+    """The three steps, in order."""
 
     LOG_START_OFFSET = "log start offset"
     RETENTION_BYTES = "retention.bytes"
@@ -51,7 +51,7 @@ class Breach(Enum):
 
 
 class Verdict(NamedTuple, Generic[AnySegment]):
-    """What one step decided of one segment, and why."""
+    """The decision of one step about one segment, with its reason."""
 
     segment: AnySegment
     is_deleted: bool
@@ -59,7 +59,7 @@ class Verdict(NamedTuple, Generic[AnySegment]):
 
 
 class LogPosition(NamedTuple):
-    """Where a log stands when a step begins."""
+    """The offsets of a log when a step begins."""
 
     log_start_offset: int
     high_watermark: int
@@ -75,7 +75,7 @@ _Rule = Callable[[AnySegment, AnySegment | None], tuple[bool, str]]
 
 
 def ensure_local(config: LogConfig) -> None:
-    """Refuse a topic in tiered storage: what may go depends on what was copied elsewhere."""
+    """Refuse a topic with tiered storage: what may be deleted depends on what was copied."""
     if config.remote_storage_enable:
         raise TieredStorageError(
             "remote.storage.enable=true: which segments may be deleted depends on what was copied"
@@ -84,14 +84,14 @@ def ensure_local(config: LogConfig) -> None:
 
 
 def why_exempt(kind: DirectoryKind, topic: str) -> str | None:
-    """Say why a directory is not subject to retention; None if it is."""
+    """Return why a directory is not subject to retention; None if it is."""
     if topic == CLUSTER_METADATA_TOPIC:
         return "the metadata log is trimmed by snapshots, not by retention"
     return _EXEMPT.get(kind)
 
 
 def breaches(config: LogConfig) -> tuple[Breach, ...]:
-    """The steps that a policy takes. An empty one keeps all but what DeleteRecords gave up."""
+    """Return the steps of a policy. An empty policy only deletes below the log start."""
     ensure_local(config)
     return tuple(Breach) if config.delete else (Breach.LOG_START_OFFSET,)
 
@@ -104,7 +104,7 @@ def iter_verdicts(
     now_ms: int,
     position: LogPosition,
 ) -> Iterator[Verdict[AnySegment]]:
-    """A verdict on each segment up to the first that stays; nothing if the step has no limit."""
+    """Yield a verdict on each segment up to the first that stays; none if the step has no limit."""
     ordered = list(segments)
     rule: _Rule[AnySegment] | None
     if breach is Breach.LOG_START_OFFSET:
@@ -119,7 +119,7 @@ def iter_verdicts(
     for segment, following in zip(ordered, followers, strict=False):
         end = position.log_end_offset if following is None else following.base_offset
         if position.high_watermark < end:
-            # Nobody may lose what was not replicated: the log start never passes the watermark.
+            # Unreplicated records are never deleted: the log start does not pass the watermark.
             reason = f"high watermark {position.high_watermark} is below the segment end {end}"
             yield Verdict(segment, is_deleted=False, reason=reason)
             return
@@ -147,7 +147,7 @@ def _below_start(log_start_offset: int) -> _Rule[AnySegment]:
 
 
 def _beyond_size(retention_bytes: int, log_size: int) -> _Rule[AnySegment] | None:
-    """What remains is never less than the limit: a log may be a segment larger, not smaller."""
+    """Delete while at least the limit remains: the log may be up to one segment larger."""
     if retention_bytes < 0 or log_size < retention_bytes:
         return None
     remaining = log_size

@@ -1,11 +1,11 @@
-"""What one run of retention does to a directory that no broker serves, with a reason per segment.
+"""Plan one run of retention on a directory without a broker, with a reason per segment.
 
-The plan is the log's own deletion (log_removal.py), run on an OverlayFiles; each verdict of its
-rules is noted. The same deletion, run on the directory itself, carries the plan out. The log is
-opened as it lies (unloaded_log.py): retention recovers nothing.
+The plan is the log's own deletion (log_removal.py), run on an OverlayFiles, and records each
+verdict of the rules. The same deletion, run on the directory itself, applies the plan. The log is
+opened as it is on disk (unloaded_log.py): retention recovers nothing.
 
     plan = plan_partition(directory, config, clock, high_watermark=...)
-    plan.verdicts                what becomes of each segment, and why
+    plan.verdicts                what happens to each segment, and why
     plan.files.write_to(copy)    the directory as it would be
 """
 
@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentVerdict:
-    """What becomes of one segment: the rule that deletes it, or what keeps it."""
+    """What happens to one segment: the rule that deletes it, or the reason that it stays."""
 
     facts: SegmentFacts
     end_offset: int
     breach: Breach | None
-    """Which rule deletes it; None if it stays."""
+    """The rule that deletes it; None if it stays."""
     reason: str
 
     @property
@@ -69,11 +69,11 @@ class RetentionPlan:
     verdicts: tuple[SegmentVerdict, ...]
     new_log_start_offset: int
     roll_offset: int | None
-    """Where an empty segment is made first, because no other would be left."""
+    """Where an empty segment is created first, because no other would be left."""
     leader_epochs: tuple[EpochEntry, ...]
-    """Afterwards."""
+    """The epochs that remain."""
     snapshots: tuple[int, ...]
-    """Offsets of the producer snapshots that are there afterwards."""
+    """The offsets of the producer snapshots that remain."""
 
     @property
     def deleted(self) -> list[SegmentFacts]:
@@ -86,7 +86,7 @@ class RetentionPlan:
 
     @property
     def first_base_offset(self) -> int:
-        """Of the log afterwards."""
+        """Return the base offset of the first remaining segment."""
         for verdict in self.verdicts:
             if not verdict.is_deleted:
                 return verdict.facts.base_offset
@@ -101,10 +101,10 @@ def plan_partition(
     high_watermark: int | None = None,
     log_start_offset: int | None = None,
 ) -> RetentionPlan:
-    """Plan a run of retention over a directory, which is only read.
+    """Plan a run of retention on a directory, which is only read.
 
-    The offsets are those of the checkpoints. Without a high watermark nothing may be deleted.
-    Raises LogError, FormatError or OSError.
+    The offsets are the checkpointed ones. Without a high watermark nothing is deleted. Raises
+    LogError, FormatError or OSError.
     """
     return plan_on_overlay(
         OverlayFiles(directory, clock),
@@ -124,9 +124,9 @@ def plan_on_overlay(
     log_start_offset: int | None = None,
     facts: LogFacts | None = None,
 ) -> RetentionPlan:
-    """Plan a run over an overlay, which afterwards shows the directory as it would be.
+    """Plan a run on an overlay, which afterwards shows the directory as it would be.
 
-    `facts` are what is known of the segments; by default they are read from the files.
+    `facts` describe the segments; by default they are read from the files.
     """
     known = read_facts(files) if facts is None else facts
     scheduler = Scheduler(clock)
@@ -134,7 +134,6 @@ def plan_on_overlay(
         files,
         known,
         config,
-        clock,
         scheduler,
         log_start_offset=log_start_offset,
         end_snapshot=partial(read_end_snapshot, files.directory, known, config),
@@ -161,7 +160,7 @@ def plan_on_overlay(
 
 
 class _Reasons:
-    """What the rules say of each segment, step after step."""
+    """Collects the verdicts on each segment, step by step."""
 
     def __init__(self, config: LogConfig) -> None:
         self._config = config
@@ -199,7 +198,7 @@ class _Reasons:
 
 
 def retain_in_place(plan: RetentionPlan, config: LogConfig) -> None:
-    """Carry a plan out in its directory, without the wait: no reader holds a file open."""
+    """Apply a plan to its directory. Files are unlinked without delay: no reader has them open."""
     files = DiskFiles(plan.files.directory)
     scheduler = Scheduler(FixedClock(plan.now_ms))
     delete_planned(plan, files, config, scheduler)
@@ -212,14 +211,13 @@ def delete_planned(
 ) -> None:
     """Run the deletion of a plan on other files of the same directory.
 
-    A crash between any two changes leaves a log that loads. The scheduler unlinks what was renamed
-    to `.deleted`.
+    A crash between any two changes leaves a log that loads. The scheduler must have the plan's
+    time; it unlinks what was renamed to `.deleted`.
     """
     log = open_unloaded(
         files,
         plan.facts,
         config,
-        FixedClock(plan.now_ms),
         scheduler,
         log_start_offset=plan.before.log_start_offset,
         end_snapshot=plan.end_snapshot,

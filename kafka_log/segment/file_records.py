@@ -1,9 +1,9 @@
-"""The `.log` of a segment: batches in a file, of which it counts the first `size` bytes.
+"""The `.log` of a segment: a file of batches, of which the first `size` bytes are in use.
 
-Mirrors org.apache.kafka.common.record.internal.FileRecords and FileLogInputStream, oddities of a
-walk over damage included: headers are looked at as late as Kafka looks at them, up to 17 bytes at
-the end or a batch that is longer than what is left end the walk silently, a length below 14 is a
-CorruptError. A preallocated file is longer than its size until it is trimmed.
+Mirrors org.apache.kafka.common.record.internal.FileRecords and FileLogInputStream, including how
+they walk over damage: a header is checked as late as in Kafka; up to 17 bytes at the end, or a
+batch longer than the rest of the file, end the walk silently; a length below 14 is a CorruptError.
+A preallocated file is longer than `size` until it is trimmed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LogOffsetPosition(NamedTuple):
 
 
 class TimestampAndOffset(NamedTuple):
-    """A record (or a batch) by its timestamp."""
+    """A record (or a batch) with its timestamp."""
 
     timestamp: int
     offset: int
@@ -66,7 +66,7 @@ class TimestampAndOffset(NamedTuple):
 
 
 class FileBatch:
-    """A batch in a file. All but `position`, `size_in_bytes`, `magic` is read when asked for."""
+    """A batch in a file. All but `position`, `size_in_bytes` and `magic` is read on access."""
 
     __slots__ = (
         "_header",
@@ -94,7 +94,7 @@ class FileBatch:
 
     @property
     def base_offset(self) -> int:
-        """Of a compressed legacy message only its records tell."""
+        """The first offset. That of a compressed legacy message is only in its records."""
         if self.magic >= 2 or not self._bytes(HEADER_SIZE)[MESSAGE_ATTRIBUTES_AT] & CODEC_MASK:
             return self.offset
         end = self.position + self.size_in_bytes
@@ -106,7 +106,7 @@ class FileBatch:
 
     @property
     def last_offset(self) -> int:
-        """Of a batch: the base and the delta, which compaction keeps."""
+        """The last offset: the base plus the delta, which compaction keeps."""
         if self.magic < 2:
             return self.offset
         return wrap_int64(self.offset + self._field(_LAST_OFFSET_DELTA))
@@ -119,7 +119,7 @@ class FileBatch:
     def max_timestamp(self) -> int:
         if self.magic >= 2:
             return self._field(_MAX_TIMESTAMP)
-        if self.magic < 0:  # a walk alone does not look at it
+        if self.magic < 0:  # the walk does not check it
             where = Location(self._records.path, self.position)
             raise IllegalArgumentError(f"{where}: found magic {self.magic}, expected 0 or more")
         return -1 if self.magic == 0 else self._field(_MESSAGE_TIMESTAMP)
@@ -134,7 +134,7 @@ class FileBatch:
         return value
 
     def _bytes(self, size: int) -> bytes:
-        """The header; of a legacy message perhaps fewer bytes than a batch has."""
+        """Return the header; for a legacy message perhaps fewer bytes than a batch header has."""
         if self.magic < 2:
             size = min(size, self.size_in_bytes)
         if len(self._header) < size:
@@ -143,7 +143,7 @@ class FileBatch:
 
 
 class FileSlice(NamedTuple):
-    """Some bytes of a file, read when asked for (FileRecords.slice)."""
+    """A range of a file, read on demand (FileRecords.slice)."""
 
     log: FileRecords | None
     position: int
@@ -153,7 +153,7 @@ class FileSlice(NamedTuple):
         return b"" if self.log is None else self.log.read_exactly(*self[1:])
 
     def batches(self) -> Iterator[FileBatch]:
-        """Whole ones."""
+        """Iterate over the whole batches."""
         if self.log is None:
             return iter(())
         return self.log.batches_from(self.position, self.position + self.size_in_bytes)
@@ -187,7 +187,7 @@ class FileRecords:
                 f"{self.path}: found {self.file.size} bytes, expected {INT32_MAX} at most"
             )
         self.size = 0 if is_preallocated else self.file.size
-        """Bytes that count; a preallocated file is longer."""
+        """Bytes in use; a preallocated file is longer."""
 
     def __repr__(self) -> str:
         return f"FileRecords({self.path}, {self.size} of {self.file.size} bytes)"
@@ -197,11 +197,11 @@ class FileRecords:
         return self._files.path(self.name)
 
     def reader(self) -> io.RawIOBase:
-        """The file for decoders, which must be told where it ends (`size`)."""
+        """Return the file for decoders, which need `size` to know where it ends."""
         return self.file.reader()
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes; fewer at the end of what counts."""
+        """Return up to `size` bytes; fewer at the end of the bytes in use."""
         return self.file.read_at(position, max(0, min(size, self.size - position)))
 
     def readinto_at(self, position: int, target: memoryview) -> int:
@@ -226,7 +226,7 @@ class FileRecords:
         return size
 
     def truncate_to(self, target_size: int) -> int:
-        """Cut the file; how many bytes that counted are gone."""
+        """Truncate the file; return how many bytes in use were removed."""
         original = self.size
         if not 0 <= target_size <= original:
             raise LogError(f"{self.path}: found {original} bytes, expected {target_size} to keep")
@@ -236,14 +236,14 @@ class FileRecords:
         return original - target_size
 
     def trim(self) -> None:
-        """Cut what was preallocated and not used."""
+        """Truncate the part of a preallocated file that is not in use."""
         self.truncate_to(self.size)
 
     def flush(self) -> None:
         self.file.sync()
 
     def start_flush(self, position: int) -> None:
-        """What lies behind `position` is going to be flushed: the disk may begin with it."""
+        """Let the disk begin to write the bytes after `position`, which will be flushed later."""
         self.file.start_sync(position, self.size - position)
 
     def close(self) -> None:
@@ -271,9 +271,9 @@ class FileRecords:
         return self.batches_from(0)
 
     def batches_from(self, position: int, end: int | None = None) -> Iterator[FileBatch]:
-        """Batches from a position at which one begins, up to `end` or the end of what counts."""
+        """Yield batches from a position where one begins, up to `end` (default: `size`)."""
         end = self.size if end is None else end
-        if position < 0:  # says a damaged index
+        if position < 0:  # from a damaged index
             raise IllegalArgumentError(
                 f"{self.path}: found position {position}, expected 0 or more"
             )
@@ -299,7 +299,7 @@ class FileRecords:
             position += batch.size_in_bytes
 
     def slice(self, position: int, size: int) -> FileSlice:
-        """At most `size` bytes from `position` on."""
+        """Return a slice of at most `size` bytes from `position` on."""
         if position > self.size or position < 0 or size < 0:
             raise IllegalArgumentError(
                 f"{self.path}: found {self.size} bytes, expected {size} at {position}"
@@ -309,7 +309,7 @@ class FileRecords:
     def search_for_offset_from_position(
         self, target_offset: int, position: int
     ) -> LogOffsetPosition | None:
-        """The first batch whose last offset is the target or more."""
+        """Find the first batch whose last offset is at least the target."""
         previous = None
         for batch in self.batches_from(position):
             base_offset = batch.base_offset
@@ -325,7 +325,7 @@ class FileRecords:
     def search_for_timestamp(
         self, target_timestamp: int, position: int, starting_offset: int
     ) -> TimestampAndOffset | None:
-        """The first record of this time or later, and of this offset or later."""
+        """Find the first record with at least this timestamp and at least this offset."""
         for batch in self.batches_from(position):
             if batch.max_timestamp >= target_timestamp:
                 found = self._search_batch(batch, target_timestamp, starting_offset)
@@ -334,7 +334,7 @@ class FileRecords:
         return None
 
     def largest_timestamp_after(self, position: int) -> TimestampAndOffset:
-        """Of the batches from `position` on; (-1, -1) if none has one."""
+        """Return the largest timestamp of the batches from `position` on; (-1, -1) if none."""
         largest = TimestampAndOffset(-1, -1, None)
         for batch in self.batches_from(position):
             timestamp = batch.max_timestamp
@@ -364,7 +364,7 @@ def _offset_position(batch: FileBatch) -> LogOffsetPosition:
 
 
 def iter_memory_batches(records: bytes | bytearray | memoryview) -> Iterator[tuple[int, int, int]]:
-    """Size, last offset and largest timestamp of each batch in memory (MemoryRecords.batches)."""
+    """Yield size, last offset and largest timestamp of each batch, as MemoryRecords.batches."""
     position, end = 0, len(records)
     while end - position >= UP_TO_MAGIC:
         offset, length, magic = _MEMORY_PREFIX.unpack_from(records, position)

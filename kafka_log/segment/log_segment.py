@@ -1,9 +1,9 @@
 """A segment of a log: a `.log`, its `.index` and `.timeindex`, perhaps a `.txnindex`.
 
-Mirrors org.apache.kafka.storage.internals.log.LogSegment: the same bytes in the same files after
-the same calls. An index file is made when the index is first asked for, at its full size; an entry
-of both indexes is due at the first batch behind more than `index.interval.bytes` since the last
-entry. Counted since the segment was opened: what an earlier process wrote is forgotten.
+Mirrors org.apache.kafka.storage.internals.log.LogSegment: the same calls write the same bytes to
+the same files. An index file is created at its full size when the index is first accessed. A batch
+gets an entry in both indexes if more than `index.interval.bytes` were appended since the last
+entry, counted since the segment was opened: bytes of an earlier process do not count.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_log.indexes.index_files import (
     TimeIndex,
     TimestampOffset,
 )
-from kafka_log.indexes.kernels import ALL_DONE, is_entry_due
+from kafka_log.indexes.kernels import NOT_STOPPED, is_entry_due
 from kafka_log.loading.segment_recovery import SegmentRecovery
 from kafka_log.log.fetch_data import EMPTY, FetchDataInfo, LogOffsetMetadata
 from kafka_log.names import FileKind, segment_file_name
@@ -55,8 +55,11 @@ TO_THE_END = LONG_MAX
 _COPY_BYTES = 1024 * 1024
 
 
+_JITTER = random.Random()  # noqa: S311  # seeding one per segment takes as long as opening it
+
+
 class RollParams(NamedTuple):
-    """What decides, beside the segment itself, whether the next append needs a new one."""
+    """What decides, besides the segment itself, whether the next append needs a new segment."""
 
     max_segment_ms: int
     max_segment_bytes: int
@@ -66,41 +69,46 @@ class RollParams(NamedTuple):
     now: int
 
 
+class SegmentFiles(NamedTuple):
+    """The four files of a segment."""
+
+    log: FileRecords
+    offset_index: LazyIndex[OffsetIndex]
+    time_index: LazyIndex[TimeIndex]
+    transaction_index: TransactionIndex
+
+
 class LogSegment:
-    """One segment, open. Not for several threads."""
+    """One open segment. Not thread-safe."""
 
     def __init__(
         self,
         files: Files,
-        log: FileRecords,
-        offset_index: LazyIndex[OffsetIndex],
-        time_index: LazyIndex[TimeIndex],
-        transaction_index: TransactionIndex,
+        parts: SegmentFiles,
         *,
         base_offset: int,
         index_interval_bytes: int,
         roll_jitter_ms: int,
         clock: Clock,
     ) -> None:
-        self.log = log
-        self.transaction_index = transaction_index
+        self.log = parts.log
+        self.transaction_index = parts.transaction_index
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
         self.roll_jitter_ms = roll_jitter_ms
         self.recovery_error: FormatError | None = None
-        """What the last recovery found wrong with the first batch that it cut off."""
+        """The error in the first batch that the last recovery removed."""
         self._files = files
-        self._lazy_offset_index = offset_index
-        self._lazy_time_index = time_index
+        self._parts = parts
         self._clock = clock
         self._created_ms = clock()
         self._rolling_based_timestamp: int | None = None
         self._max_timestamp_and_offset: TimestampOffset | None = None
         self.bytes_since_last_index_entry = 0
-        """Where the next index entry is due; a segment that another process wrote is given it."""
+        """When the next index entry is due; set for a segment that another process wrote."""
 
     @classmethod
-    def open(
+    def open(  # noqa: PLR0913 - the parameters of Kafka's LogSegment.open
         cls,
         files: Files,
         base_offset: int,
@@ -113,30 +121,35 @@ class LogSegment:
         suffix: str = "",
         rng: random.Random | None = None,
     ) -> Self:
-        """Made if it is not there. `suffix` is `.swap`, `.cleaned` or the like."""
-        names = [f"{segment_file_name(base_offset, kind)}{suffix}" for kind in SEGMENT_KINDS]
+        """Open a segment, and create it if it does not exist. `suffix` is `.swap` or the like."""
+        stem = segment_file_name(base_offset, FileKind.LOG).stem
+        names = [f"{stem}{kind.ending}{suffix}" for kind in SEGMENT_KINDS]
         size = config.segment_index_bytes
-        return cls(
+        log = FileRecords(
             files,
-            FileRecords(
-                files,
-                names[0],
-                file_already_exists=file_already_exists,
-                init_file_size=init_file_size,
-                preallocate=preallocate,
-            ),
+            names[0],
+            file_already_exists=file_already_exists,
+            init_file_size=init_file_size,
+            preallocate=preallocate,
+        )
+        parts = SegmentFiles(
+            log,
             LazyIndex(OffsetIndex, files, names[1], base_offset, size),
             LazyIndex(TimeIndex, files, names[2], base_offset, size),
             TransactionIndex(files, names[3], base_offset),
+        )
+        return cls(
+            files,
+            parts,
             base_offset=base_offset,
             index_interval_bytes=config.index_interval_bytes,
-            roll_jitter_ms=config.random_segment_jitter(rng or random.Random()),  # noqa: S311
+            roll_jitter_ms=config.random_segment_jitter(rng or _JITTER),
             clock=clock,
         )
 
     @staticmethod
     def delete_files_if_exist(files: Files, base_offset: int, suffix: str = "") -> None:
-        """The files of a segment that is not open."""
+        """Delete the files of a segment that is not open."""
         for kind in (*SEGMENT_INDEX_KINDS, FileKind.LOG):
             files.delete_if_exists(f"{segment_file_name(base_offset, kind)}{suffix}")
 
@@ -145,12 +158,12 @@ class LogSegment:
 
     @property
     def name(self) -> str:
-        """Of the `.log`, with its suffix."""
+        """The name of the `.log`, with its suffix."""
         return self.log.name
 
     @property
     def names(self) -> list[str]:
-        """Of its four files, whether they are there or not."""
+        """The names of its four files, whether or not they exist."""
         return [part.name for part in self._parts]
 
     @property
@@ -159,17 +172,11 @@ class LogSegment:
 
     @property
     def offset_index(self) -> OffsetIndex:
-        return self._lazy_offset_index.get()
+        return self._parts.offset_index.get()
 
     @property
     def time_index(self) -> TimeIndex:
-        return self._lazy_time_index.get()
-
-    @property
-    def _parts(
-        self,
-    ) -> tuple[FileRecords, LazyIndex[OffsetIndex], LazyIndex[TimeIndex], TransactionIndex]:
-        return self.log, self._lazy_offset_index, self._lazy_time_index, self.transaction_index
+        return self._parts.time_index.get()
 
     # -------------------------------------------------------------------------------- appending
 
@@ -185,7 +192,7 @@ class LogSegment:
         )
 
     def append(self, largest_offset: int, records: bytes | bytearray | memoryview) -> None:
-        """Whole batches behind the last one; `largest_offset` is the last of theirs."""
+        """Append whole batches; `largest_offset` is their last offset."""
         if not len(records):
             return
         position = self.size
@@ -202,9 +209,9 @@ class LogSegment:
             self.bytes_since_last_index_entry += size
 
     def append_batches(self, largest_offset: int, records: memoryview, batches: Int64s) -> bool:
-        """As `append`, with the batches told (indexes.kernels) by their positions in `records`.
+        """Append batches given by their positions in `records`, as in indexes.kernels.
 
-        False, and nothing was done, if one of them would be refused: `append` says which.
+        Returns False, and appends nothing, if `append` would reject one of them.
         """
         if not self.offset_index.can_append_offset(largest_offset):
             return False
@@ -219,7 +226,7 @@ class LogSegment:
             max_timestamp_and_offset=self._read_max_timestamp_and_offset(),
         )
         selected = selection.select(placed)
-        if selected.why != ALL_DONE:
+        if selected.reason != NOT_STOPPED:
             return False
         self.log.append(records)
         append_entries(self.offset_index, self.time_index, selected.entries)
@@ -228,7 +235,7 @@ class LogSegment:
         return True
 
     def append_from_file(self, source: FileRecords, start: int) -> int:
-        """Batches of another file for as long as their offsets fit; how many bytes that are."""
+        """Append batches of another file as long as their offsets fit; return how many bytes."""
         position = start
         while position < source.size:
             size, largest_offset = self._next_chunk(source, position)
@@ -268,14 +275,14 @@ class LogSegment:
             self.transaction_index.append(aborted)
 
     def time_waited_for_roll(self, now: int, message_timestamp: int) -> int:
-        """Since the first batch by its timestamp; without one, since the segment was opened."""
+        """Return the time since the first batch's timestamp, or else since the opening."""
         first = self._load_first_batch_timestamp()
         if first is not None and first >= 0:
             return message_timestamp - first
         return now - self._created_ms
 
     def get_first_batch_timestamp(self) -> int:
-        """2**63 - 1 if there is none."""
+        """Return the timestamp of the first batch; 2**63 - 1 if it has none."""
         first = self._load_first_batch_timestamp()
         return first if first is not None and first >= 0 else LONG_MAX
 
@@ -287,7 +294,7 @@ class LogSegment:
         return self._rolling_based_timestamp
 
     def on_become_inactive_segment(self) -> None:
-        """Note the largest timestamp, and cut what was preallocated."""
+        """Append the largest timestamp to the time index, and trim the preallocated files."""
         self.time_index.maybe_append(*self._read_max_timestamp_and_offset(), skip_full_check=True)
         self.offset_index.trim_to_valid_size()
         self.time_index.trim_to_valid_size()
@@ -298,7 +305,7 @@ class LogSegment:
     def translate_offset(
         self, offset: int, starting_file_position: int = 0
     ) -> LogOffsetPosition | None:
-        """The first batch whose last offset is this one or more."""
+        """Find the first batch whose last offset is at least this one."""
         position = self.offset_index.lookup(offset).position
         return self.log.search_for_offset_from_position(
             offset, max(position, starting_file_position)
@@ -312,10 +319,10 @@ class LogSegment:
         *,
         min_one_message: bool = False,
     ) -> FetchDataInfo | None:
-        """At most `max_size` bytes from the batch of `start_offset` on, up to `max_position`.
+        """Read at most `max_size` bytes from the batch of `start_offset` on, up to `max_position`.
 
-        The first batch is given whole, however large, if `min_one_message`. None if all offsets are
-        smaller. `max_position` None (Kafka's empty Optional): no bytes, only where they are.
+        With `min_one_message`, the first batch is returned whole, however large. Returns None if
+        all offsets are smaller. `max_position` None (Kafka's empty Optional): only the position.
         """
         if max_size < 0:
             raise IllegalArgumentError(
@@ -340,7 +347,7 @@ class LogSegment:
         return None if found is None else found.offset
 
     def read_next_offset(self) -> int:
-        """The offset behind the last batch: the walk begins at the last index entry."""
+        """Return the offset after the last batch, walking from the last index entry."""
         found = self.read(self.offset_index.last_offset, self.size)
         last = None if found is None else found.records.last_batch()
         return self.base_offset if last is None else last.next_offset
@@ -354,7 +361,7 @@ class LogSegment:
     def find_offset_by_timestamp(
         self, timestamp: int, starting_offset: int | None = None
     ) -> TimestampAndOffset | None:
-        """The first record of this time or later, from `starting_offset` (the base) on."""
+        """Find the first record with at least this timestamp, from `starting_offset` on."""
         starting_offset = self.base_offset if starting_offset is None else starting_offset
         found = self.time_index.lookup(timestamp)
         position = self.offset_index.lookup(max(found.offset, starting_offset)).position
@@ -369,7 +376,7 @@ class LogSegment:
         return self._read_max_timestamp_and_offset().timestamp
 
     def offset_of_max_timestamp_so_far(self) -> int:
-        """The last offset of the batch that has it."""
+        """Return the last offset of the batch with the largest timestamp."""
         return self._read_max_timestamp_and_offset().offset
 
     def largest_record_timestamp(self) -> int | None:
@@ -377,12 +384,12 @@ class LogSegment:
         return largest if largest >= 0 else None
 
     def largest_timestamp(self) -> int:
-        """Where no record has one, when the file was last modified."""
+        """Return the largest timestamp; if no record has one, the file's time of modification."""
         largest = self.max_timestamp_so_far()
         return largest if largest >= 0 else self.last_modified
 
     def _read_max_timestamp_and_offset(self) -> TimestampOffset:
-        """What was appended since the segment was opened, or else the last entry of the index."""
+        """Return the largest timestamp of what was appended, or else the index's last entry."""
         if self._max_timestamp_and_offset is None:
             self._max_timestamp_and_offset = self.time_index.last_entry
         return self._max_timestamp_and_offset
@@ -390,12 +397,13 @@ class LogSegment:
     # ---------------------------------------------------------------------- recovery, truncation
 
     def sanity_check(self, *, time_index_newly_created: bool) -> None:
-        """FileNotFoundError without an offset index, CorruptIndexError for a bad transaction index.
+        """Raise FileNotFoundError without an offset index, CorruptIndexError for a bad `.txnindex`.
 
-        The other two are not looked at: whatever is not flushed is recovered anyway.
+        The content of the other two is not checked: a segment that was not flushed is recovered
+        anyway.
         """
-        if not self._files.exists(self._lazy_offset_index.name):
-            path = self._files.path(self._lazy_offset_index.name)
+        if not self._files.exists(self._parts.offset_index.name):
+            path = self._files.path(self._parts.offset_index.name)
             raise FileNotFoundError(2, "no offset index", path)
         if time_index_newly_created:
             self.time_index.resize(0)
@@ -410,9 +418,10 @@ class LogSegment:
         producer_state_manager: ProducerStateManager,
         leader_epoch_cache: LeaderEpochFileCache,
     ) -> int:
-        """Check every batch, make the indexes anew, cut from the first unsound batch on.
+        """Check every batch, rebuild the indexes, truncate from the first bad batch on.
 
-        How many bytes were cut; `recovery_error` says why. See SegmentRecovery for what it raises.
+        Returns how many bytes were truncated; `recovery_error` says why. See SegmentRecovery for
+        the errors it raises.
         """
         self.offset_index.reset()
         self.time_index.reset()
@@ -430,7 +439,10 @@ class LogSegment:
         return truncated
 
     def truncate_to(self, offset: int) -> int:
-        """Drop batches that end at `offset` or later; how many bytes. Indexes become full size."""
+        """Remove batches that end at `offset` or later; return how many bytes.
+
+        The indexes are extended to their full size.
+        """
         mapping = self.translate_offset(offset)
         offset_index, time_index = self.offset_index, self.time_index
         offset_index.truncate_to(offset)
@@ -464,21 +476,21 @@ class LogSegment:
         self.transaction_index.flush()
 
     def close(self) -> None:
-        """Note the largest timestamp, if it was ever asked for, trim and close the files."""
+        """Append the largest timestamp to the time index if it is known; trim and close files."""
         if self._max_timestamp_and_offset is not None:
             with contextlib.suppress(LogError, OSError):
                 self.time_index.maybe_append(*self._max_timestamp_and_offset, skip_full_check=True)
-        with contextlib.ExitStack() as stack:  # the last one first
+        with contextlib.ExitStack() as stack:  # runs the last callback first
             stack.callback(self.transaction_index.close)
             stack.callback(self.log.close)
-            stack.callback(self._lazy_time_index.close)
-            stack.callback(self._lazy_offset_index.close)
+            stack.callback(self._parts.time_index.close)
+            stack.callback(self._parts.offset_index.close)
 
     def close_handlers(self) -> None:
-        """Let go of the files as they are: after a failed disk, or to play a crash."""
+        """Close the files without trimming them: after a disk failure, or to simulate a crash."""
         for close in (
-            self._lazy_offset_index.close_handler,
-            self._lazy_time_index.close_handler,
+            self._parts.offset_index.close_handler,
+            self._parts.time_index.close_handler,
             self.log.close_handlers,
             self.transaction_index.close,
         ):
@@ -497,7 +509,7 @@ class LogSegment:
         return all(part.name.endswith(suffix) for part in self._parts)
 
     def delete_if_exists(self) -> None:
-        """All of its files, even if one of them cannot be deleted."""
+        """Delete all of its files, even if one of them cannot be deleted."""
         with contextlib.ExitStack() as stack:
             for part in reversed(self._parts):
                 stack.callback(part.delete_if_exists)
@@ -507,7 +519,7 @@ class LogSegment:
 
     @property
     def last_modified(self) -> int:
-        """Of the `.log`, epoch milliseconds; 0 if it is not there."""
+        """When the `.log` was modified, in epoch milliseconds; 0 if it does not exist."""
         try:
             return self._files.modified_ms(self.name)
         except FileNotFoundError:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 class LogSegments:
-    """Segments in the order of their offsets. What it returns are copies: it may change meanwhile.
+    """Segments in the order of their offsets. Lists that it returns are copies.
 
-    Where Kafka gives an Optional, None is what is not there.
+    Where Kafka returns an empty Optional, this returns None.
     """
 
     def __init__(self, segments: Iterable[LogSegment] = ()) -> None:
@@ -58,7 +58,7 @@ class LogSegments:
     # --------------------------------------------------------------------------------- changes
 
     def add(self, segment: LogSegment) -> LogSegment | None:
-        """Which segment of this base it replaces, if any."""
+        """Add a segment; return the one with the same base offset that it replaces, if any."""
         replaced = self._by_base.get(segment.base_offset)
         if replaced is None:
             insort(self._bases, segment.base_offset)
@@ -74,7 +74,7 @@ class LogSegments:
         self._bases.clear()
 
     def close(self) -> None:
-        """All of them, whatever the first that fails says."""
+        """Close all segments, even if one of them fails."""
         with ExitStack() as stack:
             for segment in reversed(self.values()):
                 stack.callback(segment.close)
@@ -88,7 +88,7 @@ class LogSegments:
     def values(
         self, from_offset: int | None = None, to_offset: int | None = None
     ) -> list[LogSegment]:
-        """All; or those from the one that holds `from_offset` to the last below `to_offset`."""
+        """Return all; or those from the one that holds `from_offset` up to (not) `to_offset`."""
         if from_offset is None or to_offset is None:
             return [self._by_base[base] for base in self._bases]
         if to_offset < from_offset:
@@ -125,7 +125,7 @@ class LogSegments:
         return self._by_base[self._bases[-1]]
 
     def floor_segment(self, offset: int) -> LogSegment | None:
-        """The one that an offset lies in: base offset at most `offset`."""
+        """Return the segment with the largest base offset that is at most `offset`."""
         return self._at(bisect_right(self._bases, offset) - 1)
 
     def lower_segment(self, offset: int) -> LogSegment | None:
@@ -137,8 +137,8 @@ class LogSegments:
     def size_in_bytes(self) -> int:
         return size_in_bytes(self.values())
 
-    def _at(self, place: int) -> LogSegment | None:
-        return self._by_base[self._bases[place]] if 0 <= place < len(self._bases) else None
+    def _at(self, index: int) -> LogSegment | None:
+        return self._by_base[self._bases[index]] if 0 <= index < len(self._bases) else None
 
 
 def size_in_bytes(segments: Iterable[LogSegment]) -> int:

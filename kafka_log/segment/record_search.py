@@ -1,10 +1,10 @@
-"""The first record of a batch with a given time: what every lookup of an offset by time ends with.
+"""Find the first record of a batch with a given timestamp: the last step of a lookup by time.
 
     first_match(records, at_or_after(timestamp, offset))     in columns
     search_batch(raw, exactly_at(timestamp), ...)            in the bytes of a batch, as Kafka does
 
-Kafka may find its record before it meets damage in the same batch: it decodes uncompressed records
-one by one, and compressed ones too where it streams them.
+Kafka may find the record before it reaches damage in the same batch: it decodes uncompressed
+records one by one, and also compressed ones where it streams them.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kafka_format.log_file import LogFile
 from kafka_format.record import TimestampType, iter_record_slices
 
 if TYPE_CHECKING:
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
 
 Matches = Callable[[Any, Any], Any]
-"""Whether timestamps and offsets match: of columns or of one record."""
+"""Tests timestamps and offsets, of columns or of one record."""
 
-# Loading numba takes as long as decoding so many bytes of records without it.
-_LARGE_ENOUGH_TO_LOAD = 256 * 1024
+# Loading numba takes as long as decoding this many bytes of records without it.
+_NUMBA_FROM_BYTES = 256 * 1024
 
 
 class Match(NamedTuple):
@@ -38,7 +38,7 @@ class Match(NamedTuple):
 
 
 def at_or_after(timestamp: int, first_offset: int) -> Matches:
-    """Match records of this time or later, from an offset on."""
+    """Match records with at least this timestamp and at least this offset."""
     return lambda timestamps, offsets: (timestamps >= timestamp) & (offsets >= first_offset)
 
 
@@ -55,12 +55,12 @@ def first_match(records: RecordColumns, matches: Matches) -> Match | None:
 
 
 def search_batch(raw: bytes, matches: Matches, *, streams: bool) -> Match | None:
-    """Search the records of one batch. Raises the FormatError that Kafka would meet first.
+    """Search the records of one batch. Raises the FormatError that Kafka would find first.
 
-    `streams`: compressed records are decoded one by one too (RecordBatch.streamingIterator).
+    `streams`: compressed records are decoded one by one as well (RecordBatch.streamingIterator).
     """
-    is_worth_it = "numba" in sys.modules or len(raw) >= _LARGE_ENOUGH_TO_LOAD
-    scan = RecordScan(raw, verify=False, compiled=None if is_worth_it else False)
+    uses_numba = "numba" in sys.modules or len(raw) >= _NUMBA_FROM_BYTES
+    scan = RecordScan(raw, verify=False, compiled=None if uses_numba else False)
     for records in scan:
         found = first_match(records, matches)
         if found is None and records.damage:

@@ -1,11 +1,10 @@
-"""Segments that leave a log or take the place of others, file by file, so that a crash between any
-two steps can be repaired by the next load.
+"""Delete and replace segments file by file, so that the next load can repair a crash at any step.
 
     delete     rename to .deleted, unlink later
     replace    .cleaned -> .swap, highest base first; sources -> .deleted; .swap -> live
 
-A `.cleaned` file says that not every new segment has become `.swap`: the next load drops them all.
-Without one the `.swap` files are whole, and the load finishes what was begun.
+If there is a `.cleaned` file, not every new segment has become `.swap`, and the next load deletes
+them all. Otherwise the `.swap` files are complete, and the load finishes the replacement.
 
 Mirrors LocalLog.deleteSegmentFiles, replaceSegments and splitOverflowedSegment.
 """
@@ -39,14 +38,14 @@ def delete_segment_files(
     *,
     async_delete: bool = True,
 ) -> None:
-    """Mark all files of these segments, then unlink them: after the delay, or at once."""
-    chosen = list(segments)
-    for segment in chosen:
+    """Rename all files of these segments to `.deleted`, and unlink them after the delay."""
+    deleted = list(segments)
+    for segment in deleted:
         if not segment.has_suffix(_DELETED):
             segment.change_file_suffixes("", _DELETED)
 
     def unlink() -> None:
-        for segment in chosen:
+        for segment in deleted:
             segment.delete_if_exists()
 
     delay_ms = config.file_delete_delay_ms if async_delete else 0
@@ -62,7 +61,7 @@ def delete_producer_snapshots(
     *,
     async_delete: bool = True,
 ) -> None:
-    """The snapshots that lie at the bases of segments which are gone."""
+    """Delete the snapshots at the base offsets of deleted segments."""
     marked = [
         snapshot
         for segment in segments
@@ -92,14 +91,14 @@ def replace_segments(
     *,
     is_recovered_swap_file: bool = False,
 ) -> list[LogSegment]:
-    """New segments (`.cleaned`) in the place of old ones; which of these have no successor.
+    """Replace old segments by new ones (`.cleaned`); return the old ones without a successor.
 
-    An old segment that the log does not hold is left alone: it is replaced only by the renaming,
-    if a new one has its name.
+    An old segment that the log does not hold is not deleted. It is only overwritten by the
+    renaming, if a new one has its name.
     """
     new = sorted(new_segments, key=_base_offset)
     old = sorted(
-        (each for each in old_segments if existing_segments.contains(each.base_offset)),
+        (segment for segment in old_segments if existing_segments.contains(segment.base_offset)),
         key=_base_offset,
     )
     for segment in reversed(new):
@@ -127,7 +126,7 @@ def _base_offset(segment: LogSegment) -> int:
 def create_new_cleaned_segment(
     files: Files, base_offset: int, config: LogConfig, clock: Clock
 ) -> LogSegment:
-    """An empty segment for a cleaner's output; what an earlier attempt left is dropped."""
+    """Create an empty segment for a cleaner's output; delete what an earlier attempt left."""
     LogSegment.delete_files_if_exist(files, base_offset, suffix=_CLEANED)
     return LogSegment.open(
         files,
@@ -142,7 +141,7 @@ def create_new_cleaned_segment(
 
 class SplitSegmentResult(NamedTuple):
     deleted_segments: list[LogSegment]
-    """Those whose base is not the base of a new one."""
+    """Those whose base offset no new segment has."""
     new_segments: list[LogSegment]
 
 
@@ -154,7 +153,7 @@ def split_overflowed_segment(
     clock: Clock,
     scheduler: Scheduler,
 ) -> SplitSegmentResult:
-    """A segment whose offsets do not fit four bytes, as several that do."""
+    """Split a segment whose relative offsets do not fit in four bytes."""
     if not segment.name.endswith(FileKind.LOG.value):
         raise LogError(f"{files.path(segment.name)}: found a segment that is not live to be split")
     if not segment.has_overflow():
@@ -167,9 +166,9 @@ def split_overflowed_segment(
         _split(files, segment, new, config, clock)
         deleted = replace_segments(files, existing_segments, new, [segment], config, scheduler)
     except BaseException:
-        for each in new:
-            each.close()
-            each.delete_if_exists()
+        for part in new:
+            part.close()
+            part.delete_if_exists()
         raise
     return SplitSegmentResult(deleted, new)
 
@@ -177,7 +176,7 @@ def split_overflowed_segment(
 def _split(
     files: Files, segment: LogSegment, new: list[LogSegment], config: LogConfig, clock: Clock
 ) -> None:
-    """Fill `new` (the caller's, so that it can undo) with all the batches of a segment."""
+    """Copy all batches into segments that are added to `new`, so that the caller can undo it."""
     position = 0
     while position < segment.size:
         first = next(segment.log.batches_from(position), None)
@@ -195,11 +194,11 @@ def _split(
             )
         position += appended
     modified_ms = segment.last_modified
-    for each in new:
-        each.on_become_inactive_segment()
-        each.flush()
-        each.set_last_modified(modified_ms)
-    if (total := sum(each.size for each in new)) != segment.size:
+    for part in new:
+        part.on_become_inactive_segment()
+        part.flush()
+        part.set_last_modified(modified_ms)
+    if (total := sum(part.size for part in new)) != segment.size:
         raise LogError(
             f"{files.path(segment.name)}: found {total} bytes in its parts, expected {segment.size}"
         )

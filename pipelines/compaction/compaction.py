@@ -1,8 +1,8 @@
-"""Compaction of partitions as tasks and rows: findings, a row a round, then one for its partition.
+"""Compaction of partitions as tasks: rows for findings, one row per round, one per partition.
 
-A partition is loaded as a broker that starts would load it, on a view of its files, so that what a
-restart repairs is repaired in the copy too. Large new files of a copy are written once, where the
-copy will be; a dry run of one round keeps none of them.
+A partition is loaded as a broker loads it at a start, on a view of its files, so that the copy also
+has what a restart repairs. Large new files of a copy are written once, where the copy will be; a
+dry run of one round keeps none of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from kafka_format.errors import FormatError
 from kafka_log.checkpoints import LogBounds, after_cleaning
 from kafka_log.cleaner.cleaner_thread import compact_log, new_cleaner, outlook
-from kafka_log.cleaner.damage import Damage, find_damage, leave_out_damage
+from kafka_log.cleaner.damage import DamagedRange, find_damage, leave_out_damage
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.passes import Schedule
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import FixedClock
 from kafka_log.disk.output import check_in_place
@@ -49,9 +50,8 @@ if TYPE_CHECKING:
         RoundReport,
     )
     from kafka_log.cleaner.passes import PassCount
-    from kafka_log.cleaner.witness import Witness
     from kafka_log.disk.files import Files
-    from kafka_log.disk.watched_files import Watch
+    from kafka_log.disk.watched_files import ReadWatch
     from kafka_log.loading.opened_log import OpenedLog
     from kafka_log.log.unified_log import PartitionLog
     from pipelines.compaction.parallel_compaction import Parallel
@@ -68,36 +68,36 @@ _METADATA = "the metadata log is trimmed by snapshots, not by compaction"
 _NO_WATERMARK = "no high watermark is known: the log end is used"
 
 
-class NotWhatIsNeededError(LogError):
-    """A log that ought to be recovered, or salvaged, first."""
+class RefusedCompactionError(LogError):
+    """A log cannot be compacted in the requested way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactPartition:
-    """A function over tasks that can go to another process, with what is the same for all."""
+    """A function over tasks, with the options that all share. Picklable."""
 
     settings: CleanerSettings = CleanerSettings()  # noqa: RUF009  # a frozen value
     passes: PassCount = 1
     """How many rounds at most, or until when."""
     first_dirty_offset: int | None = None
-    """In place of the checkpoint's, for every round."""
+    """Replaces that of the checkpoint, for every round."""
     only_when_due: bool = False
     skip_damaged: bool = False
     cores: int = 1
-    """That work on a partition at once; where it is copied by many tasks, each has one."""
+    """Cores that work on one partition; with `parallel`, each task has one."""
     parallel: Parallel | None = None
-    """Of what is large enough, copies are made by many tasks."""
+    """Partitions that are large enough are copied by many tasks."""
 
     def is_large(self, task: PartitionTask) -> bool:
-        """Whether it is for the process that was started, which has others work for it."""
+        """Return whether the main process must run it, because many tasks will clean it."""
         if self.parallel is None or self.settings.keys is not Keys.HASHED:
             return False
-        is_copied = task.target is not None and why_left_alone(task) is None
+        is_copied = task.target is not None and why_not_compacted(task) is None
         return is_copied and task.size_in_bytes > self.parallel.above
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
         """Plan, and write what the task asks for. Raises LogError, FormatError or OSError."""
-        note = why_left_alone(task)
+        note = why_not_compacted(task)
         if note is not None:
             if task.target is not None and task.kind is not DirectoryKind.DELETE:
                 with task.result() as directory:
@@ -118,7 +118,7 @@ class CompactPartition:
 
     @contextlib.contextmanager
     def dry_run(self, task: PartitionTask) -> Iterator[ScratchFiles]:
-        """Files to work on of which nothing stays."""
+        """Yield files to work on; nothing of what is written there is kept."""
         clock = FixedClock(task.now_ms)
         is_read_again = self.passes != 1 or _may_be_retained(task)
         if not is_read_again and not self.skip_damaged:
@@ -130,18 +130,18 @@ class CompactPartition:
             except OSError as error:
                 if not is_full_disk(error):
                     raise
-                # Told beside the partition's path, which is on another disk: that one is not full.
+                # The message follows the partition's path, whose disk is not the full one.
                 where = f"{error.strerror} in {tempfile.gettempdir()}, needed between rounds"
                 raise OSError(error.errno, where) from error
 
     def _in_place(self, task: PartitionTask) -> Iterator[Row]:
-        """By way of `.cleaned`, `.swap` and `.deleted`. What can go wrong is looked at before."""
+        """Compact through `.cleaned`, `.swap` and `.deleted`, after checking what could fail."""
         if self.skip_damaged:
-            raise NotWhatIsNeededError(
+            raise RefusedCompactionError(
                 "--skip-damaged would drop bytes permanently: use it with --output, not --in-place"
             )
         check_in_place(task.path)
-        self._ensure_sound_as_it_lies(task, is_deep=True)
+        self._ensure_sound_on_disk(task, is_deep=True)
         self._rehearse(task)
         files = WatchedDiskFiles(task.path)
         task.unmark_clean()
@@ -151,19 +151,19 @@ class CompactPartition:
         except BaseException:
             for name in files.names():
                 if parse_file_name(name).state is FileState.CLEANED:
-                    files.delete_if_exists(name)  # as the next load would
+                    files.delete_if_exists(name)  # as the next start would
             raise
         files.sync_directory()
         yield from rows
 
     def _rehearse(self, task: PartitionTask) -> None:
-        """A round on a view: what would end it, such as a lying offset, touches nothing then."""
+        """Run a round on a view first: if it fails, nothing was changed."""
         view = ScratchFiles(task.path, FixedClock(task.now_ms))
         with opened_log(task, view) as loading:
             replace(self, passes=1).compact(task, loading.log, counts_deleted=False)
 
     def _write_rebuilt(self, task: PartitionTask, files: WatchedDiskFiles) -> None:
-        """Write what a load rebuilds before the load itself: a kill then loses no leader epoch."""
+        """Write what a load rebuilds before the load, so that a kill loses no leader epoch."""
         view = ScratchFiles(task.path, FixedClock(task.now_ms))
         with opened_log(task, view) as loading, view.keeping():
             loading.close()
@@ -184,7 +184,7 @@ class CompactPartition:
             before = log.size, log.segments.number_of_segments()
             if was_checked or self.skip_damaged or self.is_large(task):
                 compaction = self._compact(task, log, work, files.watch, progress)
-            else:  # of what is large, many tasks look at it
+            else:  # a large one is checked by its tasks
                 compaction = self._compact_if_sound(task, log)
             loading.close()
             row = _partition_row(task, loading, compaction, before)
@@ -194,7 +194,7 @@ class CompactPartition:
 
     @contextlib.contextmanager
     def sound_log(self, task: PartitionTask) -> Iterator[tuple[PartitionLog, list[Row]]]:
-        """A log to tell of, on a view, all that a round would read sound; what was left out."""
+        """Yield a log on a view, checked as far as a round reads, and rows for skipped damage."""
         with self.dry_run(task) as files:
             found = self._left_out(task, files)
             with opened_log(task, files) as loading:
@@ -207,19 +207,19 @@ class CompactPartition:
     def _left_out(self, task: PartitionTask, files: Files) -> list[Row]:
         if not self.skip_damaged:
             return []
-        # A start finishes swaps before it opens a log: what they replace is not looked at.
+        # A start finishes swaps before it opens a log: files that they replace are not checked.
         settle_left_overs(files, task.config, FixedClock(task.now_ms), Journal())
-        # After a stop in order no start looks at the end of a log.
+        # After a clean shutdown no start checks the end of a log.
         damages = leave_out_damage(files, keeps_tail=not task.is_clean)
         return [_finding_row(task, each) for each in damages]
 
     def _progress(
-        self, task: PartitionTask, log: PartitionLog, watch: Watch, *, is_checked: bool
+        self, task: PartitionTask, log: PartitionLog, watch: ReadWatch, *, is_checked: bool
     ) -> Progress:
-        """What is dirty is read for the map, and all to be written anew; and to look for damage."""
-        seen = self.outlook(task, log)
-        total = 2 * seen.cleanable_bytes + seen.clean_bytes
-        total += seen.cleanable_bytes + seen.clean_bytes if is_checked else 0
+        """Count reads: dirty bytes for the map, all to rewrite them, all to check for damage."""
+        expected = self.outlook(task, log)
+        total = 2 * expected.cleanable_bytes + expected.clean_bytes
+        total += expected.cleanable_bytes + expected.clean_bytes if is_checked else 0
         progress = Progress()
         progress.begin(total)
         watch.on_read = progress.add
@@ -230,34 +230,33 @@ class CompactPartition:
         task: PartitionTask,
         log: PartitionLog,
         work: Path | None,
-        watch: Watch,
+        watch: ReadWatch,
         progress: Progress,
     ) -> Compaction:
         if self.parallel is None or work is None or not self.is_large(task):
             return self.compact(task, log)
 
-        def before_alone() -> None:
+        def check_first() -> None:
             self._progress(task, log, watch, is_checked=True)
             self._ensure_sound(log, task)
 
-        watch.on_read = None  # others read
+        watch.on_read = None  # other processes read
         progress.begin(self._parallel_bytes(task, log))
         with self.parallel.runner(progress.add) as runner:
-            make_cleaner = self.parallel.cleaner(self.settings, runner, work, before_alone)
+            make_cleaner = self.parallel.cleaner(self.settings, runner, work, check_first)
             return self.compact(task, log, make_cleaner=make_cleaner)
 
     def _parallel_bytes(self, task: PartitionTask, log: PartitionLog) -> int:
-        """All is scanned, and all rewritten; headers are walked if anything was aborted."""
-        seen = self.outlook(task, log)
-        dirty = seen.first_dirty_offset, seen.first_uncleanable_offset
+        """Return the bytes to process: scanned, rewritten, and walked if any are aborted."""
+        expected = self.outlook(task, log)
+        dirty = expected.first_dirty_offset, expected.first_uncleanable_offset
         is_walked = bool(log.collect_aborted_transactions(*dirty))
-        return (2 + is_walked) * seen.cleanable_bytes + 2 * seen.clean_bytes
+        return (2 + is_walked) * expected.cleanable_bytes + 2 * expected.clean_bytes
 
     def compact(
         self,
         task: PartitionTask,
         log: PartitionLog,
-        witness: Witness | None = None,
         make_cleaner: CleanerFactory | None = None,
         *,
         counts_deleted: bool = True,
@@ -265,22 +264,26 @@ class CompactPartition:
         return compact_log(
             log,
             task.cleaner_checkpoint,
-            self.settings,
+            make_cleaner or self._make_cleaner(),
             FixedClock(task.now_ms),
-            first_dirty_offset=self.first_dirty_offset,
-            passes=self.passes,
-            only_when_due=self.only_when_due,
-            witness=witness,
+            self.schedule,
             after_round=log.scheduler.run_all,
-            make_cleaner=make_cleaner or self._make_cleaner(),
             counts_deleted=counts_deleted,
+        )
+
+    @property
+    def schedule(self) -> Schedule:
+        return Schedule(
+            passes=self.passes,
+            first_dirty_offset=self.first_dirty_offset,
+            only_when_due=self.only_when_due,
         )
 
     def _make_cleaner(self, *, verifies: bool = False) -> CleanerFactory:
         return partial(new_cleaner, replace(self.settings, cores=self.cores, verifies=verifies))
 
     def outlook(self, task: PartitionTask, log: PartitionLog) -> Outlook:
-        """Of the first round."""
+        """Return the outlook of the first round."""
         return outlook(log, self.checkpoint_of(task), task.now_ms)
 
     def checkpoint_of(self, task: PartitionTask) -> int | None:
@@ -288,22 +291,22 @@ class CompactPartition:
         return task.cleaner_checkpoint if first is None else first
 
     def _compact_if_sound(self, task: PartitionTask, log: PartitionLog) -> Compaction:
-        """Checksums are looked at while it works, on files of which nothing stays if one is wrong.
+        """Verify checksums during the compaction; its files are discarded if one is wrong.
 
-        So a log is read twice, not three times. What is told of damage is the first there is, and
-        what the round did not come to is looked at as well.
+        So a log is read twice, not three times. The damage that is reported is the first there is;
+        what the round did not reach is checked as well.
         """
         try:
-            done = self.compact(task, log, make_cleaner=self._make_cleaner(verifies=True))
+            report = self.compact(task, log, make_cleaner=self._make_cleaner(verifies=True))
         except (FormatError, LogError):
-            self._ensure_sound_as_it_lies(task)
+            self._ensure_sound_on_disk(task)
             raise
-        if done.split_segments or any(each.is_map_full for each in done.rounds):
-            self._ensure_sound_as_it_lies(task)
-        return done
+        if report.split_segments or any(each.is_map_full for each in report.rounds):
+            self._ensure_sound_on_disk(task)
+        return report
 
-    def _ensure_sound_as_it_lies(self, task: PartitionTask, *, is_deep: bool = False) -> None:
-        """On a view of its own, whatever was done to another."""
+    def _ensure_sound_on_disk(self, task: PartitionTask, *, is_deep: bool = False) -> None:
+        """Check the log on a new view, whatever was done to another."""
         view = ScratchFiles(task.path, FixedClock(task.now_ms))
         with opened_log(task, view) as loading:
             self._ensure_sound(loading.log, task, is_deep=is_deep)
@@ -311,16 +314,18 @@ class CompactPartition:
     def _ensure_sound(
         self, log: PartitionLog, task: PartitionTask, *, is_deep: bool = False
     ) -> None:
-        seen = self.outlook(task, log)
-        if not seen.cleanable_bytes or (self.only_when_due and not seen.is_due):
+        expected = self.outlook(task, log)
+        if not expected.cleanable_bytes or (self.only_when_due and not expected.is_due):
             return
-        damage = find_damage(log, seen.first_uncleanable_offset, is_deep=is_deep, cores=self.cores)
+        damage = find_damage(
+            log, expected.first_uncleanable_offset, is_deep=is_deep, cores=self.cores
+        )
         if damage is not None:
             raise damage
 
 
-def why_left_alone(task: PartitionTask) -> str | None:
-    """Of directories that a broker's cleaner does not look at."""
+def why_not_compacted(task: PartitionTask) -> str | None:
+    """Return why a broker's cleaner would not clean a directory; None if it would."""
     if task.is_metadata_log:
         return _METADATA
     if task.kind in _NOTES:
@@ -332,13 +337,13 @@ def why_left_alone(task: PartitionTask) -> str | None:
 
 
 def _may_be_retained(task: PartitionTask) -> bool:
-    """Whether retention may delete what a round has written: its records are counted then."""
+    """Return whether retention may delete what a round has written: it counts its records then."""
     return task.config.delete or bool(task.log_start_offset)
 
 
 @contextlib.contextmanager
 def scratch_beside(directory: Path) -> Iterator[Path]:
-    """For what may become a file of `directory`: on its file system, gone afterwards."""
+    """Yield a directory on the file system of `directory`, and remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="scratch-", dir=directory.parent) as scratch:
         yield Path(scratch)
 
@@ -364,7 +369,7 @@ def _identity(task: PartitionTask, kind: str) -> Row:
     return {"kind": kind, "topic": task.topic, "partition": task.partition, "path": task.path}
 
 
-def _finding_row(task: PartitionTask, damage: Damage) -> Row:
+def _finding_row(task: PartitionTask, damage: DamagedRange) -> Row:
     return _identity(task, "finding") | {
         "id": damage.rule,
         "file": damage.error.location.path,
@@ -377,15 +382,15 @@ def _finding_row(task: PartitionTask, damage: Damage) -> Row:
     }
 
 
-def _round_row(task: PartitionTask, number: int, done: RoundReport) -> Row:
-    stats, removed = done.stats, asdict(done.removed)
+def _round_row(task: PartitionTask, number: int, report: RoundReport) -> Row:
+    stats, removed = report.stats, asdict(report.removed)
     return (
         _identity(task, "round")
         | {"round": number + 1}
-        | _outlook_fields(done.outlook)
+        | _outlook_fields(report.outlook)
         | {
-            "next_dirty_offset": done.next_dirty_offset,
-            "is_map_full": done.is_map_full,
+            "next_dirty_offset": report.next_dirty_offset,
+            "is_map_full": report.is_map_full,
             "buffer_utilization": stats.buffer_utilization,
             "map_bytes_read": stats.map_bytes_read,
             "map_messages_read": stats.map_messages_read,
@@ -396,19 +401,19 @@ def _round_row(task: PartitionTask, number: int, done: RoundReport) -> Row:
             "invalid_messages_read": stats.invalid_messages_read,
             "messages_unread": removed.pop("unread"),
             **{f"removed_{name}": count for name, count in removed.items()},
-            "kept_bytes": stats.bytes_written - sum(d.cleaned_bytes for d in done.deletions),
-            "kept_messages": _kept_messages(done),
-            "retention": [_deletion_fields(each) for each in done.deletions],
+            "kept_bytes": stats.bytes_written - sum(d.cleaned_bytes for d in report.deletions),
+            "kept_messages": _kept_messages(report),
+            "retention": [_deletion_fields(each) for each in report.deletions],
             "elapsed_seconds": stats.elapsed_secs,
             "elapsed_index_seconds": stats.elapsed_index_secs,
         }
     )
 
 
-def _kept_messages(done: RoundReport) -> int | None:
+def _kept_messages(report: RoundReport) -> int | None:
     """Return how many of the records that were read are left after retention."""
-    kept = done.stats.messages_written
-    for deletion in done.deletions:
+    kept = report.stats.messages_written
+    for deletion in report.deletions:
         if deletion.cleaned_records is None:
             return None
         kept -= deletion.cleaned_records
@@ -425,46 +430,46 @@ def _deletion_fields(deletion: Deletion) -> Row:
     }
 
 
-def _outlook_fields(seen: Outlook) -> Row:
+def _outlook_fields(expected: Outlook) -> Row:
     return {
-        "first_dirty_offset": seen.first_dirty_offset,
-        "first_uncleanable_offset": seen.first_uncleanable_offset,
-        "held_by": seen.held_by,
-        "clean_bytes": seen.clean_bytes,
-        "cleanable_bytes": seen.cleanable_bytes,
-        "cleanable_ratio": seen.cleanable_ratio,
-        "is_due": seen.is_due,
-        "due_reason": seen.reason,
-        "compaction_delay_ms": seen.compaction_delay_ms,
+        "first_dirty_offset": expected.first_dirty_offset,
+        "first_uncleanable_offset": expected.first_uncleanable_offset,
+        "held_by": expected.held_by,
+        "clean_bytes": expected.clean_bytes,
+        "cleanable_bytes": expected.cleanable_bytes,
+        "cleanable_ratio": expected.cleanable_ratio,
+        "is_due": expected.is_due,
+        "due_reason": expected.reason,
+        "compaction_delay_ms": expected.compaction_delay_ms,
     }
 
 
 def _partition_row(
-    task: PartitionTask, loading: OpenedLog, done: Compaction, before: tuple[int, int]
+    task: PartitionTask, loading: OpenedLog, report: Compaction, before: tuple[int, int]
 ) -> Row:
     log, (size, segments) = loading.log, before
     return (
         _identity(task, "partition")
         | {
-            "is_compacted": bool(done.rounds),
+            "is_compacted": bool(report.rounds),
             "cleanup_policy": sorted(task.config.cleanup_policy),
             "now": task.now_ms,
             "cleaner_checkpoint": task.cleaner_checkpoint,
-            "checkpoint_was_invalid": done.outlook.checkpoint_was_invalid,
+            "checkpoint_was_invalid": report.outlook.checkpoint_was_invalid,
         }
-        | _outlook_fields(done.outlook)
+        | _outlook_fields(report.outlook)
         | {
-            "rounds": len(done.rounds),
-            "split_segments": done.split_segments,
-            "new_cleaner_checkpoint": done.checkpoint,
-            "is_clean": done.is_clean,
-            "is_settled": done.is_settled,
+            "rounds": len(report.rounds),
+            "split_segments": report.split_segments,
+            "new_cleaner_checkpoint": report.checkpoint,
+            "is_clean": report.is_clean,
+            "is_settled": report.is_settled,
             "bytes_before": size,
             "bytes_after": log.size,
             "segments_before": segments,
             "segments_after": log.segments.number_of_segments(),
-            "deleted_segments": done.deleted_segments,
-            "retention": [_deletion_fields(each) for each in done.deletions],
+            "deleted_segments": report.deleted_segments,
+            "retention": [_deletion_fields(each) for each in report.deletions],
             "high_watermark": log.high_watermark,
             "last_stable_offset": log.last_stable_offset,
             "log_end_offset": log.log_end_offset,
@@ -486,11 +491,15 @@ def _watermark_note(task: PartitionTask, log: PartitionLog) -> str | None:
 
 
 def checkpoint_changes(
-    task: PartitionTask, row: Row, *, gone: Mapping[str, Iterable[tuple[str, int]]] | None = None
+    task: PartitionTask,
+    row: Row,
+    *,
+    lost_rows: Mapping[str, Iterable[tuple[str, int]]] | None = None,
 ) -> CheckpointChanges:
-    """What a broker holds of a partition once it was cleaned and stopped: all is flushed.
+    """Return what a broker's checkpoints hold of a partition after cleaning and a clean shutdown.
 
-    `gone`, by log dir: rows that LogCleanerManager drops whenever it writes its checkpoint.
+    Everything is flushed. `lost_rows` has the rows, by log dir, that LogCleanerManager drops
+    whenever it writes its checkpoint.
     """
     if "new_cleaner_checkpoint" not in row:
         return {}
@@ -499,6 +508,6 @@ def checkpoint_changes(
         task.checkpointed,
         LogBounds(row["first_base_offset"], row["new_log_start_offset"], row["log_end_offset"]),
         cleaner_offset=row["new_cleaner_checkpoint"],
-        dropped=(gone or {}).get(task.log_dir, ()) if writes_cleaner_file else (),
+        dropped=(lost_rows or {}).get(task.log_dir, ()) if writes_cleaner_file else (),
         writes_recovery_point=task.recovery_point is not None or task.target is not None,
     )

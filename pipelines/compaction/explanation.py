@@ -1,9 +1,9 @@
-"""Why records stay or go, as the table `compaction`: a dry run of the cleaner that talks.
+"""Why records are kept or removed, as the table `compaction`: a dry run with reasons.
 
     for batch in iter_explained(task, CompactPartition(), columns): …
-    ExplainInto(directory=…, …)(task)       a Parquet file a partition, and a row that sums it up
+    ExplanationWriter(directory=…, …)(task)    one Parquet file per partition, and a summary row
 
-A partition that a broker's cleaner would not look at has no rows.
+A partition that a broker's cleaner would not clean has no rows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from kafka_log.cleaner.cleaner_thread import new_cleaner
 from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.reasons import BY_CODE, CODES, Reason
 from kafka_log.clock import FixedClock
-from pipelines.compaction.compaction import CompactPartition, why_left_alone
-from pipelines.engine.pulled import pulled
+from pipelines.compaction.compaction import CompactPartition, why_not_compacted
+from pipelines.engine.pushed_items import iter_pushed
 from pipelines.source.arrow import (
     bytes_array,
     constant,
@@ -54,7 +54,7 @@ _BY_CODE = [BY_CODE.get(code) for code in range(CODES)]
 _NAMES = pa.array([None if reason is None else reason.text for reason in _BY_CODE])
 _VERDICTS = pa.array([None if reason is None else reason.verdict for reason in _BY_CODE])
 _FIRST_TIME, _LAST_TIME = -62_135_596_800_000, 253_402_300_799_999
-"""From year 1 to 9999: what a calendar can print."""
+"""From year 1 to 9999: the times that can be printed as dates."""
 _ROWS_PER_GROUP = 128 * 1024
 _UNKNOWN = "?"
 
@@ -62,37 +62,35 @@ _UNKNOWN = "?"
 def explain_partition(
     task: PartitionTask, compact: CompactPartition, sink: Callable[[ReasonRows], None]
 ) -> tuple[list[RoundResult], list[Row]]:
-    """What `compact` would do to a partition, row by row: its rounds, and findings.
+    """Explain what `compact` would do to a partition; return its rounds and findings.
 
     Raises LogError, FormatError, OSError.
     """
     clock = FixedClock(task.now_ms)
     with compact.sound_log(task) as (log, found):
-        done = explain(
+        rounds = explain(
             log,
             task.cleaner_checkpoint,
             sink,
             make_cleaner=partial(new_cleaner, compact.settings, task.config, clock),
             now_ms=task.now_ms,
-            first_dirty_offset=compact.first_dirty_offset,
-            rounds=compact.passes,
-            only_when_due=compact.only_when_due,
+            schedule=compact.schedule,
         )
-    return done, found
+    return rounds, found
 
 
 def iter_explained(
     task: PartitionTask, compact: CompactPartition, names: tuple[str, ...] = column_names(TABLE)
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a partition, some thousand at a time."""
-    if why_left_alone(task) is not None:
+    """Yield the rows of a partition, some thousand at a time."""
+    if why_not_compacted(task) is not None:
         return iter(())
     place = place_of(task)
 
     def work(push: Callable[[pa.RecordBatch], None]) -> None:
         explain_partition(task, compact, lambda rows: push(to_arrow(rows, names, place)))
 
-    return merged(pulled(work))
+    return merged(iter_pushed(work))
 
 
 def place_of(task: PartitionTask) -> Row:
@@ -103,7 +101,7 @@ def place_of(task: PartitionTask) -> Row:
 
 
 def to_arrow(rows: ReasonRows, names: tuple[str, ...], place: Mapping[str, Any]) -> pa.RecordBatch:
-    """All is copied: what the cleaner shows is good for a moment."""
+    """Return a batch of copies: the arrays of the cleaner are only valid for a moment."""
     schema = arrow_schema(TABLE, names)
     columns = _Columns(rows)
     shown = place_columns(place)
@@ -157,7 +155,7 @@ class _Columns:
         return constant(None if number < 0 else number, pa.int64(), len(self._rows))
 
     def _detail(self) -> pa.Array:
-        """Sentences rule by rule, then in the order of the rows."""
+        """Build the sentences rule by rule, then put them in the order of the rows."""
         codes = self._rows.reason
         present = np.unique(codes).tolist()
         places = [np.flatnonzero(codes == code) for code in present]
@@ -187,7 +185,7 @@ class _Columns:
 
 
 def time_texts(milliseconds: pa.Array) -> pa.Array:
-    """Such as 2026-11-16T12:00:00.000Z; a time that no calendar has stays a number."""
+    """Return texts such as 2026-11-16T12:00:00Z; a time without a date stays a number."""
     is_printable = pc.and_(
         pc.greater_equal(milliseconds, _FIRST_TIME), pc.less_equal(milliseconds, _LAST_TIME)
     )
@@ -200,12 +198,12 @@ def time_texts(milliseconds: pa.Array) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainInto:
-    """A function over tasks: a Parquet file a partition, whole or not at all."""
+class ExplanationWriter:
+    """A function over tasks: writes one Parquet file per partition, whole or not at all."""
 
     directory: str
     scratch: str
-    """Where a file is made before it has its name: a worker that dies leaves half of one behind."""
+    """Where a file is made before it gets its name: a worker that dies leaves a part of one."""
     compact: CompactPartition
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
@@ -214,7 +212,7 @@ class ExplainInto:
         release = self.compact.settings.rules.release
         row: Row = {"kind": "explained", **place_of(task), "kafka_version": release}
         row |= {"file": None, "rows": 0}
-        note = why_left_alone(task)
+        note = why_not_compacted(task)
         if note is not None:
             yield row | {"verdicts": {}, "rules": {}, "rounds": 0, "note": note}
             return
@@ -223,7 +221,7 @@ class ExplainInto:
         attempt = Path(self.scratch) / f"{target.name}.{uuid.uuid4().hex}"
         rules: Counter[str] = Counter()
         place = place_of(task)
-        waiting: list[pa.RecordBatch] = []
+        pending: list[pa.RecordBatch] = []
         try:
             with parquet.ParquetWriter(
                 attempt, arrow_schema(TABLE, names), compression="zstd"
@@ -231,16 +229,16 @@ class ExplainInto:
 
                 def sink(rows: ReasonRows) -> None:
                     _count(rows, rules)
-                    waiting.append(to_arrow(rows, names, place))
-                    if sum(batch.num_rows for batch in waiting) >= _ROWS_PER_GROUP:
+                    pending.append(to_arrow(rows, names, place))
+                    if sum(batch.num_rows for batch in pending) >= _ROWS_PER_GROUP:
                         flush()
 
                 def flush() -> None:
-                    if waiting:
-                        writer.write_table(pa.Table.from_batches(waiting))
-                        waiting.clear()
+                    if pending:
+                        writer.write_table(pa.Table.from_batches(pending))
+                        pending.clear()
 
-                done, found = explain_partition(task, self.compact, sink)
+                rounds, found = explain_partition(task, self.compact, sink)
                 flush()
             attempt.replace(target)
         finally:
@@ -254,7 +252,7 @@ class ExplainInto:
             "rows": rules.total(),
             "verdicts": {name: count for name, count in verdicts.items() if count},
             "rules": {each.text: rules[each.text] for each in Reason if rules[each.text]},
-            "rounds": len(done),
+            "rounds": len(rounds),
             "note": None,
         }
 
@@ -266,7 +264,7 @@ def _count(rows: ReasonRows, rules: Counter[str]) -> None:
 
 
 def _short_id(path: str) -> str:
-    """Tells apart directories of one name in several log dirs, the same each time."""
+    """Return an id that distinguishes equal names in several log dirs, the same in each run."""
     import zlib
 
     return f"{zlib.crc32(path.encode(errors='surrogateescape')):08x}"

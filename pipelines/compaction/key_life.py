@@ -1,4 +1,4 @@
-"""Every record of one key, and what the cleaner would do to it: rows of a partition, by offset."""
+"""Every record of one key, and what the cleaner would do to it: one row each, by offset."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pipelines.compaction.compaction import CompactPartition, why_left_alone
+from pipelines.compaction.compaction import CompactPartition, why_not_compacted
 from pipelines.compaction.explanation import explain_partition, place_of, to_arrow
 from pipelines.source.schema import column_names
 
@@ -26,13 +26,13 @@ _NAMES = tuple(name for name in column_names("compaction") if name not in ("key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLife:
-    """A function over tasks."""
+    """A function over tasks: yields the rows of one key."""
 
     key: bytes
     compact: CompactPartition
 
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
-        note = why_left_alone(task)
+        note = why_not_compacted(task)
         if note is not None:
             yield {"kind": "partition", **place_of(task), "note": note}
             return
@@ -52,7 +52,7 @@ class KeyLife:
 
 
 def rows_of_key(rows: ReasonRows, key: bytes) -> npt.NDArray[np.intp]:
-    """Byte after byte, of ever fewer rows."""
+    """Return the rows with this key, by comparing byte after byte of fewer and fewer rows."""
     which = np.flatnonzero(rows.key_length == len(key))
     for i, byte in enumerate(key):
         if not len(which):

@@ -1,12 +1,12 @@
-"""Where the tasks of a parallel cleaning run: processes of this machine, or Spark.
+"""Runs the tasks of a parallel cleaning: in processes of this machine, or on Spark.
 
-    scan        every part to blocks of (hash, offsets), one for each range of hashes
-    shuffle     Spark's own, of bytes that only our code reads; here, files of the work directory
-    reduce      a range at a time
-    rewrite     every group, as any other tasks of the engine
+    scan        each part, into blocks of (hash, offsets), one for each range of hashes
+    shuffle     Spark's own, of bytes that only our code reads; else files of the work directory
+    reduce      one range at a time
+    rewrite     each group, as other tasks of the engine
 
-Keys and values never leave the process that reads them; Spark moves hashes. A task may run again,
-or twice at once: whatever it leaves on disk gets its name when it is whole, and is the same bytes.
+Keys and values stay in the process that reads them; Spark moves hashes. A task may run again, or
+twice at once: a file gets its name when it is whole, and always has the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark import RDD, SparkContext
 
-    from kafka_log.cleaner.parallel.cleaner import Reduce, Runner, ScanShuffle
+    from kafka_log.cleaner.parallel.runner import Reduce, Runner, ScanShuffle
     from kafka_log.cleaner.parallel.scan import ScanResult, ScanTask
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.clock import Clock
@@ -46,35 +46,35 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def _nobody(size: int) -> None:
-    """Nobody wants to know."""
+def _ignore(size: int) -> None:
+    """Ignore the size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parallel:
-    """Which partitions are cleaned by many tasks, and where those run."""
+    """Which partitions are cleaned by many tasks, and where these run."""
 
     above: int = 4 * 1024**3
-    """Bytes of a partition."""
+    """The least bytes of such a partition."""
     task_memory: int = TASK_MEMORY
     engine: engines.Engine = "auto"
-    """As for `engine.run`; but `auto` is Spark under spark-submit alone, however much there is: on
-    one machine its processes would be as many, and Spark beside them."""
+    """As for `engine.run`, but `auto` is Spark only under spark-submit, whatever the size: on one
+    machine Spark would run as many processes, and itself."""
 
-    def runner(self, on_done: OnDone = _nobody) -> OnSpark | OnProcesses:
-        """To be used in a `with`: processes are kept from one step to the next.
+    def runner(self, on_done: OnDone = _ignore) -> SparkRunner | ProcessRunner:
+        """Return a context manager that keeps its processes from one step to the next.
 
-        `on_done` is told of the bytes that were gone through, step by step. Raises EngineError.
+        `on_done` gets the bytes that were processed, step by step. Raises EngineError.
         """
         context = engines.spark_context(self.engine, 0)
         if context is not None:
-            return OnSpark(context, on_done)
-        return OnProcesses(available_processors(), on_done)
+            return SparkRunner(context, on_done)
+        return ProcessRunner(available_processors(), on_done)
 
     def cleaner(
         self, settings: CleanerSettings, runner: Runner, work: Path, check: Callable[[], None]
     ) -> Callable[[LogConfig, Clock, Removals], ParallelCleaner]:
-        """For `compact_log`. What is scanned is checked there; `check` says what is wrong."""
+        """Return a factory for `compact_log`; scans verify, and `check` finds what is wrong."""
         parallel = ParallelSettings(
             work=work, task_memory=self.task_memory, above=self.above, verifies=True
         )
@@ -92,13 +92,13 @@ class Parallel:
         return make
 
 
-# ------------------------------------------------------------------------- this machine alone
+# ------------------------------------------------------------------------- this machine
 
 
-class OnProcesses:
-    """A few processes; blocks go through files beside what else a round leaves."""
+class ProcessRunner:
+    """Runs tasks in processes; blocks go through files of the work directory."""
 
-    def __init__(self, processes: int, on_done: OnDone = _nobody) -> None:
+    def __init__(self, processes: int, on_done: OnDone = _ignore) -> None:
         self.parallelism = processes
         self._processes = Processes(_apply, processes)
         self._on_done = on_done
@@ -121,14 +121,14 @@ class OnProcesses:
         return [rows[number] for number in range(len(tasks))]
 
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
-        # A round may scan more than once, with other parts of the same numbers.
+        # A round may scan more than once, with other parts that have the same numbers.
         folder = tempfile.mkdtemp(prefix="blocks-", dir=tasks[0].settings.work)
         scanned = self.map(partial(_scan_to_file, folder), tasks, _bytes_of_part)
-        return _InFiles(self, folder, scanned, ranges)
+        return _FileShuffle(self, folder, scanned, ranges)
 
 
-def _apply(given: tuple[Callable[[T], R], T]) -> list[R]:
-    function, task = given
+def _apply(call: tuple[Callable[[T], R], T]) -> list[R]:
+    function, task = call
     return [function(task)]
 
 
@@ -146,9 +146,9 @@ def _bytes_of_part(task: ScanTask) -> int:
     return task.part.end - task.part.start
 
 
-class _InFiles:
+class _FileShuffle:
     def __init__(
-        self, processes: OnProcesses, folder: str, scanned: list[ScanResult], ranges: int
+        self, processes: ProcessRunner, folder: str, scanned: list[ScanResult], ranges: int
     ) -> None:
         self.scanned = scanned
         self._processes = processes
@@ -170,8 +170,8 @@ def _reduce_files(function: Reduce, folder: str, parts: list[int], number: int) 
 # -------------------------------------------------------------------------------------- Spark
 
 
-class OnSpark:
-    def __init__(self, context: SparkContext, on_done: OnDone = _nobody) -> None:
+class SparkRunner:
+    def __init__(self, context: SparkContext, on_done: OnDone = _ignore) -> None:
         self.parallelism = context.defaultParallelism
         self._context = context
         self._on_done = on_done
@@ -180,7 +180,7 @@ class OnSpark:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The session is not ours to end."""
+        """Leave the session open: it is not ours."""
 
     def map(
         self, function: Callable[[T], R], tasks: Sequence[T], size_of: Callable[[T], int]
@@ -188,10 +188,10 @@ class OnSpark:
         rows: list[R] = []
         for row in engines.run(
             tasks,
-            partial(_in_a_list, function),
+            partial(_as_row, function),
             engine="spark",
             bytes_of=size_of,
-            on_progress=_in_bytes(sum(map(size_of, tasks)), self._on_done),
+            on_progress=_byte_progress(sum(map(size_of, tasks)), self._on_done),
         ):
             if isinstance(row, Failure):
                 raise NotParallelError(row.message)
@@ -201,39 +201,41 @@ class OnSpark:
     def scan(self, tasks: Sequence[ScanTask], ranges: int) -> ScanShuffle:
         spread = self._context.parallelize(list(tasks), len(tasks))
         keyed = spread.flatMap(_scan_to_rows)
-        blocks = keyed.partitionBy(ranges + 1, partitionFunc=_as_it_is)
+        blocks = keyed.partitionBy(ranges + 1, partitionFunc=_identity)
         size = sum(map(_bytes_of_part, tasks))
         parts = len(tasks) + ranges + 1
-        return _OnSpark(self._context, blocks, ranges, _in_bytes(size, self._on_done), parts)
+        return _SparkShuffle(
+            self._context, blocks, ranges, _byte_progress(size, self._on_done), parts
+        )
 
 
-def _in_bytes(size: int, on_done: OnDone) -> OnProgress:
-    """Parts of a job that are done, as what is new of its bytes."""
-    told = 0
+def _byte_progress(size: int, on_done: OnDone) -> OnProgress:
+    """Return an `on_progress` that turns finished parts of a job into new bytes."""
+    reported = 0
 
     def on_progress(done: int, total: int) -> None:
-        nonlocal told
+        nonlocal reported
         now = size * done // total if total else size
-        if now > told:
-            on_done(now - told)
-            told = now
+        if now > reported:
+            on_done(now - reported)
+            reported = now
 
     return on_progress
 
 
-def _in_a_list(function: Callable[[T], R], task: T) -> list[R]:
+def _as_row(function: Callable[[T], R], task: T) -> list[R]:
     return [function(task)]
 
 
-def _as_it_is(number: int) -> int:
+def _identity(number: int) -> int:
     return number
 
 
 def _scan_to_rows(task: ScanTask) -> Iterator[tuple[int, tuple[int, bytes]]]:
-    """Blocks by their range; the last partition is for what is told of the scan."""
+    """Yield blocks by their range; the last partition is for the results of the scan."""
     try:
         scanned, blocks = scan_part(task)
-    except Exception as error:  # noqa: BLE001  # an answer: to try it again would change nothing
+    except Exception as error:  # noqa: BLE001  # a result: a retry would not help
         yield task.settings.ranges, (task.part.number, pickle.dumps(str(error)))
         return
     yield task.settings.ranges, (scanned.number, pickle.dumps(scanned))
@@ -242,8 +244,8 @@ def _scan_to_rows(task: ScanTask) -> Iterator[tuple[int, tuple[int, bytes]]]:
             yield number, (scanned.number, block)
 
 
-class _OnSpark:
-    """Blocks lie in Spark's shuffle files: what is asked of them twice is not scanned twice."""
+class _SparkShuffle:
+    """Blocks in Spark's shuffle files: they are scanned once, however often they are read."""
 
     def __init__(
         self,
@@ -257,13 +259,13 @@ class _OnSpark:
         self._blocks = blocks
         self._ranges = ranges
         self.scanned: list[ScanResult] = []
-        for told in self._collect(_Told(ranges), on_progress, parts):
-            if isinstance(told, str):
-                raise NotParallelError(told)
-            self.scanned.append(told)
+        for reported in self._collect(_ScanResults(ranges), on_progress, parts):
+            if isinstance(reported, str):
+                raise NotParallelError(reported)
+            self.scanned.append(reported)
 
     def reduce(self, function: Reduce) -> list[Any]:
-        numbered = dict(self._collect(_Reduced(function, self._ranges)))
+        numbered = dict(self._collect(_RangeReducer(function, self._ranges)))
         return [numbered[number] for number in range(self._ranges)]
 
     def _collect(
@@ -272,31 +274,31 @@ class _OnSpark:
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
-        from pipelines.engine.spark_tasks import collected
+        from pipelines.engine.spark_tasks import collect_polled
 
         made = self._blocks.mapPartitionsWithIndex(work)
         try:
-            found = collected(
+            found = collect_polled(
                 self._context, made.collect, lambda done: on_progress(min(done, parts), parts)
             )
         except (Py4JJavaError, PySparkException) as error:
             line = str(error).strip().partition("\n")[0]
             raise NotParallelError(f"Spark gave it up: {line}") from error
         on_progress(parts, parts)
-        return [pickle.loads(each) for each in found]  # noqa: S301  # our own workers'
+        return [pickle.loads(each) for each in found]  # noqa: S301  # from our own workers
 
 
-class _Told:
-    """What scans tell, of the last partition; the others are not read."""
+class _ScanResults:
+    """Collects the results of scans from the last partition; the others are not read."""
 
     def __init__(self, ranges: int) -> None:
         self._ranges = ranges
 
     def __call__(self, number: int, rows: Iterable[tuple[int, tuple[int, bytes]]]) -> list[bytes]:
-        return [told for _, (_, told) in rows] if number == self._ranges else []
+        return [reported for _, (_, reported) in rows] if number == self._ranges else []
 
 
-class _Reduced:
+class _RangeReducer:
     def __init__(self, function: Reduce, ranges: int) -> None:
         self._function = function
         self._ranges = ranges

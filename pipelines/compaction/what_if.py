@@ -1,10 +1,11 @@
-"""The same partitions under several settings, as tasks and rows: a row a partition and scenario.
+"""The same partitions under several settings: one row per partition and scenario.
 
     rows = compare(["/data"], {"no tombstones": {"delete.retention.ms": 0}}, now_ms=…)
     rows += totals(rows)
 
-A log is cleaned until nothing more of it can be, on a view of its files: what a cleaner writes goes
-to a temporary directory and away. One that only some of the settings compact is told of under all.
+A log is cleaned until nothing more can be removed, on a view of its files: the cleaner writes to a
+temporary directory that is deleted. A partition that only some of the settings compact is counted
+under all of them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from kafka_log.clock import FixedClock
 from kafka_log.config.settings import read_settings
 from kafka_log.errors import LogError
 from kafka_log.inventory.scan import scan
-from pipelines.compaction.compaction import CompactPartition, why_left_alone
+from pipelines.compaction.compaction import CompactPartition, why_not_compacted
 from pipelines.engine.engine import Failure, run
 from pipelines.engine.partition_tasks import partition_tasks
 
@@ -49,14 +50,14 @@ _SUMS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioTask:
-    """A partition and the settings to judge it by; picklable."""
+    """A partition and the settings to apply. Picklable."""
 
     scenario: str
     task: PartitionTask
     """With these settings."""
     compact: CompactPartition = CompactPartition(passes=UNTIL_CLEAN)  # noqa: RUF009  # frozen
     is_counted: bool = True
-    """Whether any of the settings that are compared compact it."""
+    """Whether any of the compared settings compact it."""
 
     @property
     def path(self) -> str:
@@ -72,7 +73,7 @@ class ScenarioTask:
 
     @property
     def scratch(self) -> None:
-        """Nothing is written."""
+        """None: nothing is written."""
 
 
 def compare(
@@ -83,7 +84,7 @@ def compare(
     topics: Sequence[str] = (),
     processes: int | None = None,
 ) -> list[Row]:
-    """Rows of all partitions of some topics (globs) that are compacted, as it is first.
+    """Return rows of the compacted partitions of these topics (globs), "as it is" first.
 
     Raises SettingsError, and LogError where a partition cannot be cleaned.
     """
@@ -105,9 +106,13 @@ def compare(
             compact = CompactPartition(settings=CleanerSettings.of(settings), passes=UNTIL_CLEAN)
             tasks.append(ScenarioTask(scenario=name, task=task, compact=compact))
     rows: list[Row] = []
-    wanted = [each for each in compared(tasks) if each.is_counted]
+    counted = [each for each in with_counted(tasks) if each.is_counted]
     for row in run(
-        wanted, judge, engine="local", bytes_of=lambda task: task.size_in_bytes, processes=processes
+        counted,
+        run_scenario,
+        engine="local",
+        bytes_of=lambda task: task.size_in_bytes,
+        processes=processes,
     ):
         if isinstance(row, Failure):
             raise LogError(row.message)
@@ -115,14 +120,14 @@ def compare(
     return rows
 
 
-def compared(tasks: Sequence[ScenarioTask]) -> list[ScenarioTask]:
-    """With what each of them has to know of the others."""
-    compacted = {each.path for each in tasks if why_left_alone(each.task) is None}
+def with_counted(tasks: Sequence[ScenarioTask]) -> list[ScenarioTask]:
+    """Mark the partitions that any of the settings compact."""
+    compacted = {each.path for each in tasks if why_not_compacted(each.task) is None}
     return [replace(each, is_counted=each.path in compacted) for each in tasks]
 
 
-def judge(scenario: ScenarioTask) -> Iterator[Row]:
-    """Raises LogError, FormatError or OSError. Findings are told once, of the log as it is."""
+def run_scenario(scenario: ScenarioTask) -> Iterator[Row]:
+    """Clean a view of a log; yield findings only once. Raises LogError, FormatError, OSError."""
     task, compact, clock = scenario.task, scenario.compact, FixedClock(scenario.task.now_ms)
     row: Row = {
         "kind": "what_if",
@@ -132,7 +137,7 @@ def judge(scenario: ScenarioTask) -> Iterator[Row]:
         "path": task.path,
         "kafka_version": compact.settings.rules.release,
     }
-    note = why_left_alone(task)
+    note = why_not_compacted(task)
     if note is not None and not scenario.is_counted:
         yield row | {"note": note}
         return
@@ -152,7 +157,7 @@ def judge(scenario: ScenarioTask) -> Iterator[Row]:
 
 
 def totals(rows: Sequence[Row]) -> list[Row]:
-    """A row a scenario: sums, the oldest tombstone, and the partition that is cleaned first."""
+    """Return one row per scenario: sums, the oldest tombstone, and the first cleaning."""
     rows = [row for row in rows if row["kind"] == "what_if"]
     names = list(dict.fromkeys(row["scenario"] for row in rows))
     return [
@@ -178,12 +183,12 @@ def _total(scenario: str, rows: list[Row]) -> Row:
 
 
 def _first(rows: Iterable[Row], at: str, reason: str) -> Row:
-    """The partition that is cleaned first speaks for all; if none is, any."""
+    """Return the earliest of these times with its reason; if none is known, any reason."""
     known = sorted(rows, key=lambda row: (row[at] is None, row[at] or 0))
     return {at: known[0][at], reason: known[0][reason]} if known else {at: None, reason: None}
 
 
 def reduction(row: Row) -> float | None:
-    """In percent of the bytes."""
+    """Return the saved bytes in percent."""
     before = row["bytes_before"]
     return 100 * (1 - row["bytes_after"] / before) if before else None

@@ -1,16 +1,17 @@
-"""Run these tasks, give their rows: the one seam between a job and the machine it runs on.
+"""Run tasks and yield their rows: the only interface between a job and the machine it runs on.
 
-A job is a list of tasks (picklable values) and a function over each (a module's own, or a
-`functools.partial` of one, so that it can be named to another process) that gives its rows. Here:
+A job is a list of tasks (picklable values) and a function that yields the rows of a task (a
+function of a module, or a `functools.partial` of one, so that another process can import it). They
+run:
 
     small input     one after another, in this process
-    large input     a few processes, each given a task at a time (processes.py)
-    still larger    Spark, where there is one (spark_tasks.py); always under spark-submit
+    large input     in a few processes, one task at a time in each (processes.py)
+    still larger    on Spark, if there is one (spark_tasks.py); always under spark-submit
 
-Rows come in the order of the tasks, each way. A task that fails gives a `Failure` in the place of
-its rows, and the others go on; so does one whose process was killed. Ctrl-C ends all of them.
+The rows always come in the order of the tasks. A task that fails, or whose process was killed,
+yields a `Failure` in place of its rows, and the others continue. Ctrl-C ends all of them.
 
-Spark is imported when it is used, not before.
+Spark is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -38,26 +39,39 @@ Engine = Literal["auto", "local", "spark"]
 
 ENGINES: tuple[Engine, ...] = ("auto", "local", "spark")
 SMALL_INPUT = 64 * 1024 * 1024
-"""Bytes that one process reads before others would have started."""
+"""Bytes that one process reads in the time that others need to start."""
 LARGE_INPUT = 1024 * 1024 * 1024
-"""Bytes from which on `auto` means Spark: its start takes as long as reading them."""
+"""Bytes from which `auto` means Spark: its start takes as long as reading them."""
 
 
 class EngineError(Exception):
-    """An engine that cannot be had here."""
+    """An engine is not available here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure(Generic[Task]):
-    """What a task gave in place of its rows."""
+    """Stands for the rows that a task did not yield."""
 
     task: Task
     message: str
-    """For people; where an error has a place, it begins with it."""
+    """For people; begins with the place of the error, where there is one."""
     details: str = ""
-    """The traceback of what nobody foresaw; empty for errors that say all themselves."""
+    """The traceback of an unexpected error; empty for errors whose message is complete."""
     is_damage: bool = False
-    """Whether it is a finding: something that cannot be a file of Kafka's."""
+    """Whether it is a finding: the file cannot be one of Kafka's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkOptions:
+    """What Spark must know about tasks; other engines do not use it."""
+
+    repeatable: bool = True
+    """Whether a task may run again, or twice at once: Spark does both. If not, tasks stay here."""
+    progress_in: str | None = None
+    """A directory that the workers see as well, for their progress; on one machine it is any."""
+
+
+_ANY_TASKS = SparkOptions()
 
 
 def run(
@@ -68,43 +82,40 @@ def run(
     bytes_of: Callable[[Task], int] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     processes: int | None = None,
-    repeatable: bool = True,
-    progress_in: str | None = None,
+    spark: SparkOptions = _ANY_TASKS,
 ) -> Iterator[Row | Failure[Task]]:
-    """The rows of every task, in order. Raises EngineError: at once, if there is no such engine.
+    """Yield the rows of every task, in order. Raises EngineError if there is no such engine.
 
-    `bytes_of` tells what a task will read: it decides whether more processes pay, and is the
-    measure of progress (else a task is). `on_progress` is told how much is done, and of how much.
-    `processes` says how many of this machine, whatever the size. Tasks that are not `repeatable`
-    stay on this machine: Spark may run a task again, or twice at once. `progress_in` is a directory
-    that Spark's workers see, too, for how far they are with a task; on one machine they see any.
+    `bytes_of` returns how much a task will read: it decides whether more processes pay, and is the
+    unit of progress (without it, a task is). `on_progress` gets how much is done, and the total.
+    `processes` is how many to use on this machine, whatever the size.
     """
-    todo = list(tasks)
-    function = _Bound(access(), function)
-    sizes = [bytes_of(task) if bytes_of else 1 for task in todo]
-    if engine == "spark" and not repeatable:
+    remaining = list(tasks)
+    function = _BoundFunction(access(), function)
+    sizes = [bytes_of(task) if bytes_of else 1 for task in remaining]
+    if engine == "spark" and not spark.repeatable:
         raise EngineError(
             "this cannot run on Spark, which may run a task twice: use --engine local"
         )
-    if repeatable and (engine == "spark" or processes is None):
+    if spark.repeatable and (engine == "spark" or processes is None):
         known = sum(sizes) if bytes_of else 0
-        context = spark_context(engine, known if len(todo) > 1 else 0)
+        context = spark_context(engine, known if len(remaining) > 1 else 0)
         if context is not None:
             from pipelines.engine.spark_tasks import answers as on_spark
 
-            answers = on_spark(context, todo, function, sizes, on_progress, progress_in)
-            return _rows(todo, answers, Shares(sizes, None))
+            answers = on_spark(context, remaining, function, sizes, on_progress, spark.progress_in)
+            return _rows(remaining, answers, Shares(sizes, None))
     enough = processes or (available_processors() if bytes_of and sum(sizes) > SMALL_INPUT else 1)
-    count = min(len(todo), enough)
+    count = min(len(remaining), enough)
     shares = Shares(sizes, on_progress)
     if count <= 1:
-        return _rows(todo, _one_by_one(todo, function, shares), shares)
-    return _rows(todo, _several(todo, function, count, shares), shares)
+        return _rows(remaining, _one_by_one(remaining, function, shares), shares)
+    return _rows(remaining, _in_processes(remaining, function, count, shares), shares)
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound(Generic[Task, Row]):
-    """A function over tasks, with what this process may read: another one reads by the same."""
+class _BoundFunction(Generic[Task, Row]):
+    """A function over tasks, with the access rules of this process for the process that runs it."""
 
     access: Access
     function: Callable[[Task], Iterable[Row]]
@@ -115,24 +126,24 @@ class _Bound(Generic[Task, Row]):
 
 
 def spark_context(engine: Engine, total_bytes: int) -> SparkContext | None:
-    """Spark, if it is to be used. EngineError where it must be and cannot."""
+    """Return Spark if it is to be used. Raises EngineError if it must be and cannot."""
     if engine == "local":
         return None
     from pipelines.session import SparkUnavailableError, context, is_submitted
 
-    must = engine == "spark" or is_submitted()
-    if not must and total_bytes < LARGE_INPUT:
+    is_required = engine == "spark" or is_submitted()
+    if not is_required and total_bytes < LARGE_INPUT:
         return None
     try:
         return context()
     except SparkUnavailableError as error:
-        if must:
+        if is_required:
             raise EngineError(f"--engine spark: {error}") from error
         return None
 
 
 def available_processors() -> int:
-    """How many this process may use: fewer than the machine has, in a container."""
+    """Return how many processors this process may use: in a container fewer than there are."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -143,14 +154,14 @@ def _rows(
     answers: Iterator[Answer],
     shares: Shares,
 ) -> Iterator[Row | Failure[Task]]:
-    """Rows in the order of the tasks, of answers that come as they are ready."""
-    waiting: dict[int, Answer] = {}
+    """Yield rows in the order of the tasks, from answers in any order."""
+    pending: dict[int, Answer] = {}
     following = 0
     for ready in answers:
-        waiting[ready.number] = ready
+        pending[ready.number] = ready
         shares.whole(ready.number)
-        while following in waiting:
-            task, answered = tasks[following], waiting.pop(following)
+        while following in pending:
+            task, answered = tasks[following], pending.pop(following)
             yield from answered.rows
             note_grown(answered.grown)
             if answered.failure is not None:
@@ -170,7 +181,7 @@ def _one_by_one(
         yield answered
 
 
-def _several(
+def _in_processes(
     tasks: Sequence[Any], function: Callable[[Any], Iterable[Any]], count: int, shares: Shares
 ) -> Iterator[Answer]:
     with Processes(function, count) as processes:

@@ -1,6 +1,6 @@
-"""Where output may be, and whether Spark can write there: asked before anything is read.
+"""Checks that output may be written somewhere, before anything is read, and writes small files.
 
-What Spark itself says of a place that it cannot write to is a hundred lines of Java, at the end.
+Spark's own error for a place that it cannot write to is a hundred lines of Java, at the end.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _CONNECTORS = {
     "abfss": "org.apache.hadoop:hadoop-azure",
     "gs": "com.google.cloud.bigdataoss:gcs-connector",
 }
-"""By scheme: what brings it to Spark, if it is not there."""
+"""By scheme: the package that adds it to Spark."""
 
 
 def ensure_outside(output: str, evidence: Sequence[str]) -> None:
-    """Raises OutputError where output would lie in what is read."""
-    target = _place(output)
+    """Raise OutputError if the output would be inside the evidence."""
+    target = _comparable(output)
     for path in evidence:
-        if (source := _place(path)) in (target, *target.parents):
+        if (source := _comparable(path)) in (target, *target.parents):
             where = source if is_local(path) else shown(path)
             raise OutputError(f"{shown(output)}: output must not be inside the evidence ({where})")
 
 
-def _place(location: str) -> PurePath:
-    """Two ways to say one place are equal: links, file:, and Spark's names of stores."""
+def _comparable(location: str) -> PurePath:
+    """Return an equal path for two ways to write it: links, file:, and Spark's names of stores."""
     if is_local(location):
         return Path(local_path(location)).resolve()
     store, _, rest = shown(location).partition("://")
@@ -51,7 +51,7 @@ def ensure_absent(spark: SparkSession, location: str) -> None:
 
 
 def hadoop_path(spark: SparkSession, location: str) -> tuple[Any, Any]:
-    """Spark's own way to a place, so that what it can write to, we can."""
+    """Return Spark's file system and path for a location, so that we can write where it can."""
     jvm: Any = spark._jvm  # noqa: SLF001
     java_spark: Any = spark._jsc  # noqa: SLF001
     path = jvm.org.apache.hadoop.fs.Path(location)
@@ -59,43 +59,43 @@ def hadoop_path(spark: SparkSession, location: str) -> tuple[Any, Any]:
 
 
 def ensure_utf8(output: str) -> None:
-    """Java has no names that are not text."""
+    """Raise OutputError for a name that is not UTF-8: Java cannot open it."""
     if name_base64(output) is not None:
         raise OutputError(
             f"{output}: found a name that is not UTF-8, expected one that Spark can write to"
         )
 
 
-class Entry(NamedTuple):
-    """What lies in a directory of the output."""
+class OutputFile(NamedTuple):
+    """A file in a directory of the output."""
 
     name: str
     size_in_bytes: int
 
 
-def entries(spark: SparkSession, directory: str) -> list[Entry]:
-    """The files of a directory, by name; none of one that is not there."""
+def entries(spark: SparkSession, directory: str) -> list[OutputFile]:
+    """Return the files of a directory by name; none if it does not exist."""
     files, path = hadoop_path(spark, directory)
     if not files.exists(path):
         return []
-    found = (Entry(each.getPath().getName(), each.getLen()) for each in files.listStatus(path))
+    found = (OutputFile(each.getPath().getName(), each.getLen()) for each in files.listStatus(path))
     return sorted(found)
 
 
-def entries_below(spark: SparkSession, directory: str) -> list[Entry]:
-    """The same of all directories in it, by their full names."""
+def entries_below(spark: SparkSession, directory: str) -> list[OutputFile]:
+    """Return the files of a directory and all those below, by their full paths."""
     files, path = hadoop_path(spark, directory)
     if not files.exists(path):
         return []
     remaining, found = files.listFiles(path, True), []
     while remaining.hasNext():
         each = remaining.next()
-        found.append(Entry(str(each.getPath().toUri().getPath()), each.getLen()))
+        found.append(OutputFile(str(each.getPath().toUri().getPath()), each.getLen()))
     return sorted(found)
 
 
 def read_text(spark: SparkSession, location: str) -> str:
-    """A small file of the output."""
+    """Return the text of a small file of the output."""
     files, path = hadoop_path(spark, location)
     jvm: Any = spark._jvm  # noqa: SLF001
     stream = files.open(path)
@@ -106,7 +106,7 @@ def read_text(spark: SparkSession, location: str) -> str:
 
 
 def write_text(spark: SparkSession, location: str, text: str) -> None:
-    """The whole file or none: under another name first."""
+    """Write the whole file or none: under another name first."""
     files, path = hadoop_path(spark, location)
     directory, _, name = location.rpartition("/")
     _, attempt = hadoop_path(spark, f"{directory}/.{name}.attempt")
@@ -126,14 +126,14 @@ def write_text(spark: SparkSession, location: str, text: str) -> None:
 
 
 def _without_checksums(spark: SparkSession) -> Any:
-    """The local disk; Hadoop's own way to it puts a checksum file beside every file."""
+    """Return the local file system without the checksum file that Hadoop puts beside each file."""
     jvm: Any = spark._jvm  # noqa: SLF001
     java_spark: Any = spark._jsc  # noqa: SLF001
     return jvm.org.apache.hadoop.fs.FileSystem.getLocal(java_spark.hadoopConfiguration()).getRaw()
 
 
 def remove(spark: SparkSession, location: str) -> None:
-    """A directory with all that is in it."""
+    """Remove a directory with its content."""
     files, path = hadoop_path(spark, location)
     files.delete(path, True)
 
@@ -144,7 +144,7 @@ def exists(spark: SparkSession, location: str) -> bool:
 
 
 def ensure_writable(spark: SparkSession, output: str) -> None:
-    """Make the directory, and a file in it that goes again. Raises OutputError, of one line."""
+    """Create the directory, and a file in it that is removed. Raises OutputError, of one line."""
     from py4j.protocol import Py4JJavaError
 
     try:
@@ -154,15 +154,15 @@ def ensure_writable(spark: SparkSession, output: str) -> None:
         files.create(probe, True).close()
         files.delete(probe, False)
     except Py4JJavaError as error:
-        said = _said(error.java_exception)
-        raise OutputError(_refusal(spark, output, said)) from None
+        cause = _innermost_cause(error.java_exception)
+        raise OutputError(_refusal(spark, output, cause)) from None
 
 
-def _refusal(spark: SparkSession, output: str, said: str) -> str:
+def _refusal(spark: SparkSession, output: str, cause: str) -> str:
     scheme = urlsplit(output).scheme
-    is_missing = "ClassNotFoundException" in said or "No FileSystem for scheme" in said
+    is_missing = "ClassNotFoundException" in cause or "No FileSystem for scheme" in cause
     if not is_missing:
-        return f"{shown(output)}: cannot be written to: {said}"
+        return f"{shown(output)}: cannot be written to: {cause}"
     if scheme == "s3":
         return f"{shown(output)}: found s3://, expected s3a://, which is what Spark calls it"
     if scheme not in _CONNECTORS:
@@ -177,8 +177,8 @@ def _refusal(spark: SparkSession, output: str, said: str) -> str:
     )
 
 
-def _said(thrown: Any) -> str:
-    """The first line of the innermost cause's message, with what it is."""
+def _innermost_cause(thrown: Any) -> str:
+    """Return the first line of the innermost cause, with its class."""
     while thrown.getCause() is not None:
         thrown = thrown.getCause()
     return str(thrown.toString()).strip().splitlines()[0]

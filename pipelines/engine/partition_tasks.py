@@ -1,7 +1,7 @@
-"""One task a partition: what the verbs over partitions need to know before they open it.
+"""One task per partition: what the jobs over partitions need to know before they open it.
 
-A task is a plain value, so that it can go to another process. What the partition's settings are,
-and what the checkpoints of its log dir say, is decided here once.
+A task is a plain value, so that it can be sent to another process. It has the settings of the
+partition and the checkpoints of its log dir, read once.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from kafka_log.inventory.inventory import Inventory, LogDir, Partition
 
 END = -1
-"""As a high watermark: the log's end, wherever that is."""
+"""As a high watermark: the end of the log, wherever that is."""
 FULL_OUTPUT = "where the copy is written"
-"""The end of a message about a full disk: it is the output's, not the evidence's."""
+"""The end of a message about a full disk: the output's disk, not that of the evidence."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -50,7 +50,7 @@ def is_full_disk(error: Exception) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTask:
-    """A partition directory and all that is known around it."""
+    """A partition directory and what is known about it."""
 
     path: str
     log_dir: str
@@ -60,20 +60,20 @@ class PartitionTask:
     config: LogConfig
     now_ms: int
     is_clean: bool
-    """Whether the broker stopped in order."""
+    """Whether the broker stopped cleanly."""
     is_marked: bool = False
-    """Whether the log dir has the marker of that."""
+    """Whether the log dir has the marker of a clean shutdown."""
     recovery_point: int | None = None
     log_start_offset: int | None = None
     high_watermark: int | None = None
-    """As checkpointed; None where no row says so."""
+    """From the checkpoint; None if it has no row for the partition."""
     cleaner_checkpoint: int | None = None
     """The first dirty offset."""
     size_in_bytes: int = 0
     target: str | None = None
-    """A directory to be made, for the result."""
+    """The directory to create for the result."""
     scratch: str | None = None
-    """Where the result is made before it has its name; on the target's file system."""
+    """Where the result is made before it gets its name; on the target's file system."""
     in_place: bool = False
 
     @property
@@ -82,7 +82,7 @@ class PartitionTask:
 
     @contextlib.contextmanager
     def result(self) -> Iterator[Path]:
-        """The directory to write the result in, where one is asked for."""
+        """Yield the directory to write the result in, and give it its name at the end."""
         if self.target is None:
             raise ValueError(f"{self.path}: no target was given")
         scratch = self.scratch or Path(self.target).parent
@@ -92,21 +92,21 @@ class PartitionTask:
         except OSError as error:
             if not is_full_disk(error):
                 raise
-            # Told beside the partition's path, which is on another disk: that one is not full.
+            # The message follows the partition's path, whose disk is not the full one.
             raise OSError(error.errno, f"{error.strerror} {FULL_OUTPUT}") from error
 
     def unmark_clean(self) -> None:
-        """Remove the marker of a clean stop before the first change in place, as a broker does.
+        """Remove the marker of a clean shutdown before the first change in place, as a broker does.
 
-        If the process is killed, the next start then checks what was being written. The marker
-        comes back at the end (`Destination.finish`).
+        If the process is killed, the next start then checks what was being written. The marker is
+        restored at the end (`Destination.finish`).
         """
         if self.is_marked:
             Path(self.log_dir, FileKind.CLEAN_SHUTDOWN.value).unlink(missing_ok=True)
 
     @property
     def checkpointed(self) -> Checkpointed:
-        """What the checkpoints say; `end` as a high watermark is not from one."""
+        """The offsets of the checkpoints; a high watermark of END is not from one."""
         high_watermark = None if self.high_watermark == END else self.high_watermark
         return Checkpointed(
             self.topic, self.partition, self.recovery_point, self.log_start_offset, high_watermark
@@ -124,7 +124,7 @@ def partition_tasks(
     now_ms: int,
     includes: Callable[[str, int | None], bool] = lambda *_: True,
 ) -> list[PartitionTask]:
-    """Raises SettingsError for what Kafka would refuse."""
+    """Return the tasks. Raises SettingsError for settings that Kafka would refuse."""
     return [
         _task(log_dir, partition, settings.for_topic(partition.topic), now_ms)
         for log_dir, partition in inventory.partitions()
@@ -161,10 +161,10 @@ class Destination:
     copies: Mapping[str, Path] | None = None
     """By the path of a log dir."""
     scratch: Path | None = None
-    """For what is not whole yet; outside the copies, so that nothing half done is ever in them."""
+    """For unfinished results; outside the copies, so that these never hold one."""
     in_place: bool = False
     markers: Mapping[str, bytes] = field(default_factory=dict)
-    """By the path of a log dir: what the marker of a clean stop holds, if it is there."""
+    """By the path of a log dir: the content of the marker of a clean shutdown, if it has one."""
 
     def place(self, task: PartitionTask) -> PartitionTask:
         if self.copies is not None:
@@ -181,7 +181,7 @@ class Destination:
         *,
         keeps_marker: bool = True,
     ) -> None:
-        """Checkpoints, and what else a log dir has, once all partitions are there."""
+        """Write the checkpoints and the other files of a log dir, once all partitions are done."""
         for log_dir in log_dirs:
             files = DiskFiles(log_dir.path)
             changed = changes.get(log_dir.path, {})
@@ -208,8 +208,9 @@ def destination(
     in_place: bool,
     partitions: Iterable[str] = (),
 ) -> Iterator[Destination]:
-    """Whole or not at all, or under the log dirs' locks. OutputError where neither may be.
+    """Yield where results go. Raises OutputError if the output, or a log dir, cannot be used.
 
+    An output is written whole or not at all; log dirs in place are locked meanwhile.
     `partitions` are the directories to be written in place: all are checked before one changes.
     """
     if in_place:
@@ -224,7 +225,7 @@ def destination(
         brokers = [each.path for each in log_dirs if each.is_clean is not None]
         with whole_directory(output, [*paths, *brokers]) as attempt:
             yield Destination(copies=_copies(log_dirs, attempt), scratch=attempt.parent)
-            ensure_unchanged()  # or the copy is of files of two moments
+            ensure_unchanged()  # else the copy would mix files of two moments
     elif in_place:
         with contextlib.ExitStack() as stack:
             for each in log_dirs:
@@ -243,7 +244,7 @@ def _markers(log_dirs: Sequence[LogDir]) -> Iterator[tuple[str, bytes]]:
 
 
 def _copies(log_dirs: Sequence[LogDir], attempt: Path) -> dict[str, Path]:
-    """One log dir is the output itself; several lie in it, under their names."""
+    """Return the output itself for one log dir; for several, a directory for each in it."""
     if len(log_dirs) == 1:
         return {log_dirs[0].path: attempt}
     copies = {each.path: attempt / Path(each.path).absolute().name for each in log_dirs}

@@ -1,12 +1,12 @@
-"""A few processes that work through tasks, each given one at a time.
+"""Processes that work through tasks, one at a time each.
 
-The standard library's pools either hang when a process is killed, or give up all tasks together.
-Here every process has a pipe of its own: its end tells which task died with it, another process
-takes its place, and the rest goes on.
+The pools of the standard library either hang when a process is killed, or give up all tasks. Here
+every process has its own pipe: when a pipe ends, its task has failed, another process takes over,
+and the other tasks continue.
 
-Processes are started afresh (forkserver, or spawn), never forked from this one: compiled kernels
-and their threads do not survive a fork. None of them sees the current directory, which may be
-evidence: nothing in it may be imported.
+Processes are started new (forkserver, or spawn), never forked from this one: compiled kernels and
+their threads do not survive a fork. No process imports from the current directory, which may be
+evidence.
 """
 
 from __future__ import annotations
@@ -35,33 +35,33 @@ if TYPE_CHECKING:
 
     Function = Callable[[Any], Iterable[Any]]
 
-_PATIENCE_S = 5.0
+_END_TIMEOUT_S = 5.0
 """How long a process may take to end after its last task."""
 
 
 class Answer(NamedTuple):
-    """What became of a task: its rows, and why they are not all."""
+    """The outcome of a task: its rows, and why some are missing."""
 
     number: int
     rows: list[Any]
     failure: tuple[str, str] | None = None
-    """A message, and a traceback where the message cannot be all."""
+    """A message, and a traceback where the message is not enough."""
     is_damage: bool = False
-    """Whether the failure is the fault of what was read, and not of reading."""
+    """Whether the file that was read is at fault, not the reading."""
     grown: tuple[str, ...] = ()
-    """Files that were longer at the end than at the start."""
+    """Files that grew while they were read."""
 
 
 def answer(number: int, task: Any, function: Function) -> Answer:
-    """Rows that were given before an error are rows still."""
+    """Run a task; rows that were yielded before an error are kept."""
     with watching() as watch:
         answered = _answer(number, task, function)
         changes = watch.changes()
         if answered.failure is None:
-            changes += watch.raised  # caught on the way, but the rows are of two moments
+            changes += watch.raised  # the function caught it, but its rows mix two moments
     if changes:
-        said = "; ".join(map(os_error_text, changes))
-        return answered._replace(failure=(said, ""))
+        text = "; ".join(map(os_error_text, changes))
+        return answered._replace(failure=(text, ""))
     return answered._replace(grown=tuple(watch.grown))
 
 
@@ -77,29 +77,29 @@ def _answer(number: int, task: Any, function: Function) -> Answer:
     except MemoryError:
         return Answer(number, rows, ("not enough memory", ""))
     except Exception as error:  # noqa: BLE001  # one task must not end the others
-        return Answer(number, rows, (unforeseen(error), traceback.format_exc()))
+        return Answer(number, rows, (internal_error_text(error), traceback.format_exc()))
     return Answer(number, rows)
 
 
 def os_error_text(error: OSError) -> str:
-    """`path: No such file or directory`."""
-    said = error.strerror or str(error) or type(error).__name__
-    return f"{error.filename}: {said}" if error.filename else said
+    """Return a text such as `path: No such file or directory`."""
+    text = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename}: {text}" if error.filename else text
 
 
-def unforeseen(error: Exception) -> str:
+def internal_error_text(error: Exception) -> str:
     return f"internal error: {type(error).__name__}: {error}"
 
 
 class Share(NamedTuple):
-    """How much of its task a process has done."""
+    """The share of its task that a process has finished."""
 
     number: int
     share: float
 
 
 class _Worker:
-    """A process, this end of its pipe, and the task it has."""
+    """A process, our end of its pipe, and its task."""
 
     def __init__(self, context: BaseContext, function: Function) -> None:
         self.pipe: Connection[Any, Any]
@@ -107,26 +107,26 @@ class _Worker:
         self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, function), daemon=True
         )
-        with CleanStart():  # the first one starts multiprocessing's server and tracker, too
+        with CleanStart():  # the first also starts multiprocessing's server and tracker
             self.process.start()
         theirs.close()
         self.number: int | None = None
 
     def give(self, number: int, task: Any) -> None:
         self.number = number
-        with contextlib.suppress(BrokenPipeError):  # a process that is no more: `receive` tells
+        with contextlib.suppress(BrokenPipeError):  # the process is dead: `receive` reports it
             self.pipe.send((number, task))
 
     def receive(self) -> Answer | Share:
-        """The answer, or how far it is; of a process that is no more, what is known of its end."""
+        """Return the answer, or a share of it; if the process has died, a failure that says why."""
         number = self.number
         if number is None:
             raise ValueError("this process has no task")
         try:
             given: Answer | Share = self.pipe.recv()
         except (EOFError, OSError):
-            self.process.join(_PATIENCE_S)
-            return Answer(number, [], (_death(self.process.exitcode), ""))
+            self.process.join(_END_TIMEOUT_S)
+            return Answer(number, [], (_death_text(self.process.exitcode), ""))
         if isinstance(given, Answer):
             self.number = None
         return given
@@ -135,7 +135,7 @@ class _Worker:
         self.pipe.close()
 
 
-def _death(exit_code: int | None) -> str:
+def _death_text(exit_code: int | None) -> str:
     if exit_code is not None and exit_code < 0:
         name = signal.Signals(-exit_code).name
         hint = " (perhaps by a system short of memory)" if name == "SIGKILL" else ""
@@ -161,13 +161,13 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """A process without a task ends with its pipe; one with a task is not waited for."""
+        """Close the pipe, which ends an idle process; kill one that has a task."""
         for worker in self._workers:
             worker.close()
             if worker.number is not None:
                 worker.process.kill()
         for worker in self._workers:
-            worker.process.join(_PATIENCE_S)
+            worker.process.join(_END_TIMEOUT_S)
             if worker.process.is_alive():
                 worker.process.kill()
                 worker.process.join()
@@ -175,12 +175,12 @@ class Processes:
     def answers(
         self, tasks: Sequence[Any], on_share: Callable[[int, float], None] | None = None
     ) -> Iterator[Answer]:
-        """As they are ready; `on_share` is told of those that are not."""
-        todo = iter(enumerate(tasks))
-        for worker in self._workers:  # of tasks before these
-            self._give_next(worker, todo)
+        """Yield answers as they are ready; call `on_share` for tasks under way."""
+        remaining = iter(enumerate(tasks))
+        for worker in self._workers:  # idle ones of an earlier call
+            self._give_next(worker, remaining)
         for _ in range(min(self._count, len(tasks)) - len(self._workers)):
-            self._workers.append(self._busy(todo))
+            self._workers.append(self._new_worker(remaining))
         while busy := {
             worker.pipe: worker for worker in self._workers if worker.number is not None
         }:
@@ -192,25 +192,25 @@ class Processes:
                         on_share(*answered)
                     continue
                 if worker.number is None:
-                    self._give_next(worker, todo)
+                    self._give_next(worker, remaining)
                 else:
-                    self._replace(worker, todo)
+                    self._replace(worker, remaining)
                 yield answered
 
-    def _busy(self, todo: Iterator[tuple[int, Any]]) -> _Worker:
+    def _new_worker(self, remaining: Iterator[tuple[int, Any]]) -> _Worker:
         worker = _Worker(self._context, self._function)
-        self._give_next(worker, todo)
+        self._give_next(worker, remaining)
         return worker
 
-    def _give_next(self, worker: _Worker, todo: Iterator[tuple[int, Any]]) -> None:
-        following = next(todo, None)
+    def _give_next(self, worker: _Worker, remaining: Iterator[tuple[int, Any]]) -> None:
+        following = next(remaining, None)
         if following is not None:
             worker.give(*following)
 
-    def _replace(self, dead: _Worker, todo: Iterator[tuple[int, Any]]) -> None:
+    def _replace(self, dead: _Worker, remaining: Iterator[tuple[int, Any]]) -> None:
         dead.close()
         self._workers.remove(dead)
-        following = next(todo, None)
+        following = next(remaining, None)
         if following is not None:
             worker = _Worker(self._context, self._function)
             self._workers.append(worker)
@@ -218,7 +218,7 @@ class Processes:
 
 
 def _work(pipe: Connection[Any, Any], function: Function) -> None:
-    """The life of a process: until the other end closes the pipe, whatever the reason."""
+    """Run tasks until the other end closes the pipe, for whatever reason."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     try:
         while True:
@@ -237,6 +237,6 @@ def _send_share(pipe: Connection[Any, Any], number: int, share: float) -> None:
 def _send(pipe: Connection[Any, Any], answered: Answer) -> None:
     try:
         pipe.send(answered)
-    except (TypeError, AttributeError, pickle.PicklingError) as error:  # a row no pipe can carry
-        failure = (unforeseen(error), traceback.format_exc())
+    except (TypeError, AttributeError, pickle.PicklingError) as error:  # not picklable
+        failure = (internal_error_text(error), traceback.format_exc())
         pipe.send(Answer(answered.number, [], failure))

@@ -1,9 +1,9 @@
-"""How far tasks are, between two of their answers: told by the task itself, seen as a bar.
+"""Progress of tasks between their answers: reported by the task, shown as a bar.
 
-A task that takes long calls `report` with the share of its work that is done, or has a `Progress`
-count its bytes. In this process that goes to the bar at once, from another process through its
-pipe, on Spark through small files where there is a directory for them (spark_tasks.py); where
-nobody looks, it goes nowhere.
+A long task calls `report` with the share of its work that is done, or lets a `Progress` count its
+bytes. Reports reach the bar directly in this process, through the pipe from another process, and
+through small files on Spark, if there is a directory for them (spark_tasks.py). Without a listener
+they are dropped.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     OnShare = Callable[[float], None]
     OnProgress = Callable[[int, int], None]
 
-_WIPE = "\r\033[K"
-_EVERY_S = 0.2
+_CLEAR_LINE = "\r\033[K"
+_INTERVAL_S = 0.2
 _MEBIBYTE = 1024 * 1024
 _BAR = 20
-_NEARLY = 0.99
-"""What is not over is not done, however much was thought to be all."""
+_MOST_UNFINISHED = 0.99
+"""An unfinished task counts as less than whole, even if its estimate was too low."""
 _MINUTE, _HOUR = 60, 3600
 
 _listener: OnShare | None = None
 
 
 def report(share: float) -> None:
-    """Of the task that this process works on: how much is done, from 0 to 1."""
+    """Report the share of the current task that is done, from 0 to 1."""
     if _listener is not None:
         _listener(share)
 
 
 @contextmanager
 def listening(listener: OnShare) -> Iterator[None]:
-    """Hear what the task says that is run meanwhile; a few times a second at most."""
+    """Pass on the reports of the task that runs meanwhile, a few times a second at most."""
     global _listener  # noqa: PLW0603  # a process has one task at a time
     before, last = _listener, 0.0
 
-    def now_and_then(share: float) -> None:
+    def throttled(share: float) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= _EVERY_S:
+        if now - last >= _INTERVAL_S:
             last = now
             listener(share)
 
-    _listener = now_and_then
+    _listener = throttled
     try:
         yield
     finally:
@@ -58,13 +58,13 @@ def listening(listener: OnShare) -> Iterator[None]:
 
 
 class Progress:
-    """Of the task that this process works on: bytes that are done, of about so many."""
+    """Counts the bytes that the current task has done, of an estimated total."""
 
     def __init__(self) -> None:
         self._done = self._total = 0
 
     def begin(self, total: int) -> None:
-        """Perhaps anew, where what was done came to nothing."""
+        """Start, or start again if the work so far was discarded."""
         self._done, self._total = 0, total
 
     def add(self, size: int) -> None:
@@ -74,7 +74,7 @@ class Progress:
 
 
 class Shares:
-    """Tasks done and half done, as one number: their sizes."""
+    """Adds up finished and unfinished tasks by their sizes."""
 
     def __init__(self, sizes: Sequence[int], on_progress: OnProgress | None) -> None:
         self._sizes = sizes
@@ -84,15 +84,15 @@ class Shares:
         self._on_progress = on_progress
 
     def part(self, number: int, share: float) -> None:
-        self._parts[number] = int(self._sizes[number] * min(max(share, 0.0), _NEARLY))
-        self._tell()
+        self._parts[number] = int(self._sizes[number] * min(max(share, 0.0), _MOST_UNFINISHED))
+        self._publish()
 
     def whole(self, number: int) -> None:
         self._parts.pop(number, None)
         self._done += self._sizes[number]
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
+    def _publish(self) -> None:
         if self._on_progress is not None:
             self._on_progress(self._done + sum(self._parts.values()), self._total)
 
@@ -100,7 +100,7 @@ class Shares:
 def progress_bar(
     label: str, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
 ) -> OnProgress | None:
-    """A bar with its speed and the time left, for `on_progress`; none where nobody would see it."""
+    """Return an `on_progress` that draws a bar with speed and time left; None if not a TTY."""
     out = sys.stderr if stream is None else stream
     if not out.isatty():
         return None
@@ -112,7 +112,7 @@ def progress_bar(
         bar = "█" * (percent * _BAR // 100)
         text = f"\r{label} {bar:{_BAR}} {percent:3d} %{_speed(done, total, clock() - start)}"
         if text != shown:
-            out.write(f"{text}\033[K" if percent < 100 else f"{text}{_WIPE}")
+            out.write(f"{text}\033[K" if percent < 100 else f"{text}{_CLEAR_LINE}")
             out.flush()
             shown = text
 
@@ -120,7 +120,7 @@ def progress_bar(
 
 
 def _speed(done: int, total: int, seconds: float) -> str:
-    """Of bytes, once there is anything to judge by."""
+    """Return speed and time left, once there is enough to estimate them."""
     if done < _MEBIBYTE or seconds < 1 or done >= total:
         return ""
     left = round((total - done) * seconds / done)

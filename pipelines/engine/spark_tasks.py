@@ -1,16 +1,16 @@
-"""Tasks on Spark, the third way of engine.py: one job, a Spark task for each slice of our tasks.
+"""Tasks on Spark for engine.py: one job, with one Spark task for each slice of our tasks.
 
     driver                                   worker
-    tasks -> slices, the largest first   ->  task -> rows, pickled: Spark sees bytes alone
-    answers, in any order                <-  an `Answer` a task; failures are answers too
+    tasks -> slices, the largest first   ->  task -> rows, pickled: Spark only sees bytes
+    answers, in any order                <-  one `Answer` per task; failures are answers too
 
-So a Spark task fails only if its worker dies (or was never able to begin). Spark runs it again, as
-often as it is set to; then the job is given up, and with it every answer. Which of our tasks it was
-is found by halves: the rest is run without it, and it becomes a failure in its place.
+So a Spark task fails only if its worker dies, or could not start. Spark retries it as often as it
+is set to; then it gives up the job, and with it every answer. We find the task by bisection: the
+others run without it, and it becomes a failure in its place.
 
-How far a slice is, its worker notes in a small file, in a directory that both see: Spark itself
-tells of whole tasks only, and a large partition is one. Where there is no such directory, that is
-all that is told.
+A worker writes the progress of its slice to a small file in a directory that both see: Spark itself
+only reports whole tasks, and a large partition is one. Without such a directory there is only
+Spark's report.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from pyspark import InheritableThread
 from pyspark.errors import PySparkException
 
 from pipelines.engine.engine import EngineError
-from pipelines.engine.processes import Answer, answer, unforeseen
+from pipelines.engine.processes import Answer, answer, internal_error_text
 from pipelines.engine.progress import listening
-from pipelines.engine.worker_memory import settle
+from pipelines.engine.worker_memory import freeze_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     Slice = list[tuple[int, Any]]
     Progress = Callable[[int, int], None]
 
-_SLICES_A_CORE = 4
-"""So that cores that were given little find more to do."""
+_SLICES_PER_CORE = 4
+"""So that a core that has finished early finds more work."""
 _SLICE_BYTES = 256 * 1024 * 1024
 _TASK_BYTES = 1024 * 1024
-"""What a task costs beside its bytes, as bytes."""
+"""The fixed cost of a task, in bytes."""
 _POLL_S = 0.2
 _LAST_FAILURE = re.compile(r"most recent failure: (?:Lost task .*?\): )?(.*)", re.IGNORECASE)
 _PYTHON_ERROR = re.compile(r"(?:\w+\.)*\w+(?:Error|Exception)\b")
@@ -66,25 +66,25 @@ def answers(
     on_progress: Progress | None = None,
     progress_in: str | None = None,
 ) -> Iterator[Answer]:
-    """All of them, once all are there. Raises EngineError where workers cannot run ours at all.
+    """Yield all answers, once the job is done. Raises EngineError if workers cannot run our code.
 
-    `progress_in` is a directory that workers and this process see; those on this machine see any.
+    `progress_in` is a directory that the workers see as well; workers on this machine see any.
     """
     numbered = list(enumerate(tasks))
-    with _notes(context, on_progress, progress_in) as notes:
+    with _notes_directory(context, on_progress, progress_in) as notes:
         job = _Job(context, function, on_progress or (lambda *_: None), notes)
         yield from job.answers(numbered, sizes)
 
 
 @contextlib.contextmanager
-def _notes(
+def _notes_directory(
     context: SparkContext, on_progress: Progress | None, directory: str | None
 ) -> Iterator[str | None]:
     if directory is None and str(context.master).startswith("local"):
         directory = tempfile.gettempdir()
     own = None
     if on_progress is not None and directory is not None:
-        with contextlib.suppress(OSError):  # a full disk is no reason not to work
+        with contextlib.suppress(OSError):  # a full disk must not stop the work
             own = tempfile.mkdtemp(prefix="progress-", dir=directory)
     try:
         yield own
@@ -94,10 +94,10 @@ def _notes(
 
 
 def slices(numbered: Slice, sizes: Sequence[int], cores: int) -> list[Slice]:
-    """Neighbours together, about as much work in each; the largest first."""
+    """Return slices of neighbours with about equal work, the largest first."""
     weights = [sizes[number] + _TASK_BYTES for number, _ in numbered]
     total = sum(weights)
-    count = min(len(numbered), max(cores * _SLICES_A_CORE, total // _SLICE_BYTES))
+    count = min(len(numbered), max(cores * _SLICES_PER_CORE, total // _SLICE_BYTES))
     made: dict[int, Slice] = {}
     weight_of: dict[int, int] = {}
     before = 0
@@ -109,36 +109,36 @@ def slices(numbered: Slice, sizes: Sequence[int], cores: int) -> list[Slice]:
     return [made[place] for place in sorted(made, key=lambda place: -weight_of[place])]
 
 
-class _Given(NamedTuple):
-    """A slice, as a worker gets it."""
+class _SliceTask(NamedTuple):
+    """A slice as its worker gets it."""
 
     place: int
-    """Among the slices of the job."""
+    """Its number among the slices of the job."""
     tasks: Slice
     sizes: list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """What a worker does with a slice."""
+class _SliceRunner:
+    """Runs the tasks of a slice, in a worker."""
 
     function: Function
     notes: str | None = None
 
-    def __call__(self, given: _Given) -> list[bytes]:
+    def __call__(self, slice_task: _SliceTask) -> list[bytes]:
         answered, done = [], 0
-        with contextlib.closing(_Note(self.notes, given.place)) as note:
-            for (number, task), size in zip(given.tasks, given.sizes, strict=True):
+        with contextlib.closing(_Note(self.notes, slice_task.place)) as note:
+            for (number, task), size in zip(slice_task.tasks, slice_task.sizes, strict=True):
                 note.write(done)
                 with listening(partial(note.add, done, size)):
                     answered.append(_pickled(answer(number, task, self.function)))
                 done += size
-        settle(type(self.function).__name__)
+        freeze_loaded(type(self.function).__name__)
         return answered
 
 
 class _Note:
-    """What is done of a slice, as a file; what cannot be written is not missed."""
+    """A file with the progress of a slice; an error in writing it is ignored."""
 
     def __init__(self, directory: str | None, place: int) -> None:
         self._directory, self._place = directory, place
@@ -156,41 +156,41 @@ class _Note:
             self._directory = None
 
     def close(self) -> None:
-        """Those of attempts before are no longer true, either."""
+        """Remove the file, and those of earlier attempts, which are out of date."""
         if self._directory is not None:
             with contextlib.suppress(OSError):
                 for path in Path(self._directory).glob(f"{self._place}-*"):
                     path.unlink(missing_ok=True)
 
 
-class _Polled:
-    """How far a job is, by what Spark and the workers tell: as much as `sizes` add up to."""
+class _PolledProgress:
+    """Reports the progress of a job, from what Spark and the workers say, in units of `sizes`."""
 
     def __init__(self, sizes: list[int], notes: str | None, on_progress: Progress) -> None:
-        self._sizes, self._notes, self._on_progress = sizes, notes, on_progress
+        self._sizes, self._notes_directory, self._on_progress = sizes, notes, on_progress
         self._total = sum(sizes)
-        self._told = 0
+        self._reported = 0
 
     def __call__(self, completed: int) -> None:
-        begun = self._begun()
-        if self._notes is None or not self._total:
+        running = self._running()
+        if self._notes_directory is None or not self._total:
             done = self._total * completed // len(self._sizes)
-        else:  # slices begin in their order, so all before are begun or over
-            done = sum(self._sizes[: completed + len(begun)])
-            done -= sum(self._sizes[place] - size for place, size in begun.items())
-        self._told = max(self._told, min(done, self._total - 1))  # until it is over
-        self._on_progress(self._told, self._total)
+        else:  # slices start in order: those before are running or finished
+            done = sum(self._sizes[: completed + len(running)])
+            done -= sum(self._sizes[place] - size for place, size in running.items())
+        self._reported = max(self._reported, min(done, self._total - 1))  # the rest at the end
+        self._on_progress(self._reported, self._total)
 
     def end(self) -> None:
         self._on_progress(self._total, self._total)
 
-    def _begun(self) -> dict[int, int]:
-        """Slices that are under way, with what is done of them; of several attempts, the best."""
+    def _running(self) -> dict[int, int]:
+        """Return the finished bytes of the running slices; of several attempts, the most."""
         found: dict[int, int] = {}
         with contextlib.suppress(OSError):
-            for name in os.listdir(self._notes) if self._notes else ():  # noqa: PTH208
-                with contextlib.suppress(OSError, ValueError):  # gone, or not whole yet
-                    done = int(Path(self._notes or "", name).read_text())
+            for name in os.listdir(self._notes_directory) if self._notes_directory else ():  # noqa: PTH208
+                with contextlib.suppress(OSError, ValueError):  # removed, or not complete yet
+                    done = int(Path(self._notes_directory or "", name).read_text())
                     place = int(name.partition("-")[0])
                     found[place] = max(done, found.get(place, 0))
         return found
@@ -201,7 +201,7 @@ def _pickled(answered: Answer) -> bytes:
         return pickle.dumps(answered)
     except (TypeError, AttributeError, pickle.PicklingError) as error:
         return pickle.dumps(
-            Answer(answered.number, [], (unforeseen(error), traceback.format_exc()))
+            Answer(answered.number, [], (internal_error_text(error), traceback.format_exc()))
         )
 
 
@@ -227,19 +227,21 @@ class _Job:
         return [*self.answers(numbered[:half], sizes), *self.answers(numbered[half:], sizes)]
 
     def _run(self, work: Sequence[Slice], sizes: Sequence[int]) -> list[Answer]:
-        given = [
-            _Given(place, some, [sizes[number] for number, _ in some])
-            for place, some in enumerate(work)
+        prepared = [
+            _SliceTask(place, part, [sizes[number] for number, _ in part])
+            for place, part in enumerate(work)
         ]
 
         def collect() -> list[bytes]:
-            spread = self.context.parallelize(given, len(given))
-            return spread.flatMap(_Work(self.function, self.notes)).collect()
+            spread = self.context.parallelize(prepared, len(prepared))
+            return spread.flatMap(_SliceRunner(self.function, self.notes)).collect()
 
-        polled = _Polled([sum(each.sizes) for each in given], self.notes, self.on_progress)
-        found = collected(self.context, collect, polled)
+        polled = _PolledProgress(
+            [sum(each.sizes) for each in prepared], self.notes, self.on_progress
+        )
+        found = collect_polled(self.context, collect, polled)
         polled.end()
-        return [pickle.loads(each) for each in found]  # noqa: S301  # our own workers'
+        return [pickle.loads(each) for each in found]  # noqa: S301  # from our own workers
 
     def _is_stopped(self) -> bool:
         try:
@@ -248,17 +250,17 @@ class _Job:
             return True
 
 
-def collected(
+def collect_polled(
     context: SparkContext, collect: Callable[[], list[Any]], on_poll: Callable[[int], None]
 ) -> list[Any]:
-    """A job in a thread: this one tells how many of its tasks are over, and hears Ctrl-C."""
+    """Run a job in a thread; this thread polls how many tasks are completed, and gets Ctrl-C."""
     group, outcome = f"kafka-forensics {uuid.uuid4()}", Future[list[Any]]()
 
     def run() -> None:
         try:
             context.setJobGroup(group, "tasks", interruptOnCancel=True)
             outcome.set_result(collect())
-        except BaseException as error:  # noqa: BLE001  # raised where the result is wanted
+        except BaseException as error:  # noqa: BLE001  # raised in the calling thread
             outcome.set_exception(error)
 
     thread = InheritableThread(target=run, daemon=True)
@@ -267,7 +269,7 @@ def collected(
         while not outcome.done():
             on_poll(_completed(context, group))
             thread.join(_POLL_S)
-    except BaseException:  # Ctrl-C, or rows that nobody wants any more
+    except BaseException:  # Ctrl-C, or the caller has stopped iterating
         context.cancelJobGroup(group)
         raise
     return outcome.result()
@@ -281,16 +283,16 @@ def _completed(context: SparkContext, group: str) -> int:
 
 
 def _reason(error: Py4JJavaError | PySparkException) -> str:
-    """Why Spark gave up a job, in a line.
+    """Return why Spark gave up a job, in one line.
 
-    Raises EngineError for what Python said: our function answers whatever happens to it, so that
-    was before it, and would be the same for every task.
+    Raises EngineError for an error of Python: our function catches its own, so this happened before
+    it was called, and would happen for every task.
     """
-    java = getattr(error, "java_exception", None)  # pyspark has translated some already
+    java = getattr(error, "java_exception", None)  # None if pyspark has translated it
     text = str(error if java is None else java.toString())
-    _, traced, said = text.partition("Traceback (most recent call last)")
-    if traced:
-        lines = said.strip().splitlines()
+    _, traceback_mark, trace = text.partition("Traceback (most recent call last)")
+    if traceback_mark:
+        lines = trace.strip().splitlines()
         last = next(filter(_PYTHON_ERROR.match, lines), lines[-1])
         raise EngineError(f"Spark's workers cannot run this: {last}") from error
     found = _LAST_FAILURE.search(text)

@@ -1,8 +1,8 @@
-"""What a Python worker of Spark has loaded, out of the way of its garbage collection.
+"""Keeps what a Python worker of Spark has loaded out of its garbage collection.
 
-Spark's daemon collects garbage behind every task, in all generations: numba, pyarrow and our tables
-are some hundred thousand objects, to be looked through each time (50 ms of a task of 60). They stay
-as long as the worker does, so they need not be.
+Spark's daemon collects all generations after every task. numba, pyarrow and our tables are some
+hundred thousand objects to examine each time (50 ms of a task of 60). They live as long as the
+worker, so they need no examination.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import gc
 import sys
 
-_settled: set[str] = set()
+_frozen: set[str] = set()
 
 
-def settle(work: str) -> None:
-    """Behind the first task of a kind, when all that it needs is loaded; elsewhere nothing."""
-    if work in _settled or not _is_worker():
+def freeze_loaded(work: str) -> None:
+    """Freeze what is loaded after the first task of a kind; does nothing outside of a worker."""
+    if work in _frozen or not _is_worker():
         return
-    _settled.add(work)
+    _frozen.add(work)
     gc.collect()
     gc.freeze()
 

@@ -1,5 +1,5 @@
 """Tables to Delta or Parquet, each time only what is new.
 
 export            plan and write the tables
-export_history    which tables have every row already, from manifests
+export_history    which tables already have every row, according to manifests
 """

@@ -1,19 +1,19 @@
-"""Tables into a lake: Delta, or Parquet; again and again, and each time only what is new.
+"""Exports tables to Delta or Parquet; each run adds only what is new.
 
-A row is new unless its key is there already (`KEYS`): a record is known by its offset, and by what
-differs if another took its place (the topic was created again, or the log was cut and written
-again); a batch by its place and its header; a finding by its rule and place; any other row by all
-of its columns. Nothing is ever changed or removed, so a segment that has grown has two rows;
-`exported_at` says which is older. Where a partition is there more than once (replicas), each of
-its records is still one row.
+A row is new unless its key is in the table already (`KEYS`). A record is identified by its offset,
+and by what differs if another took its place (the topic was created again, or the log was cut and
+written again); a batch by its place and its header; a finding by its rule and place; any other row
+by all its columns. Rows are never changed or removed, so a segment that has grown has two rows;
+`exported_at` says which is older. Where there are several directories of a partition (replicas),
+each of its records is still one row.
 
-    OUT/records/…               one directory per table, by topic where there is much to hold
-    OUT/manifests/TIME.json     what went in and what came out, one file per run (manifest.py)
+    OUT/records/…               one directory per table, by topic for large tables
+    OUT/manifests/TIME.json     inputs and outputs, one file per run (manifest.py)
 
-Tables are written side by side. Where a manifest proves that a table has every row already
-(export_history.py), no job is run for it. Delta adds in one commit: it creates a table with its
-rows, and later merges, inserting only. Parquet adds files beside those that are there, and must not
-be written by two exports at once.
+Tables are written concurrently. If a manifest proves that a table already has every row
+(export_history.py), no job runs for it. Delta adds rows in one commit: it creates a table with its
+rows, and later merges with inserts only. Parquet adds files beside the existing ones, so two
+exports must not run at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -49,10 +49,11 @@ from pipelines.export.export_history import (
     parquet_state,
     source_id,
 )
-from pipelines.manifest import changes, input_files, iso_time, manifest_text, with_digests
+from pipelines.manifest import changes, input_files, manifest_text, with_digests
+from pipelines.report.text import iso_time
 from pipelines.session import DELTA_SETTINGS, settings
 from pipelines.source.data_source import has_class
-from pipelines.source.options import Mode, parse_options
+from pipelines.source.options import ReadMode, parse_options
 from pipelines.source.schema import COLUMNS, CORRUPT_RECORD, WHAT_IF, column_names, spark_schema
 from pipelines.source.storage import shown
 
@@ -81,15 +82,16 @@ KEYS: dict[str, tuple[str, ...]] = {
     "share_group_state": _BY_OFFSET,
     "findings": ("id", "path", "position", "offset"),
 }
-"""What makes a row another; all columns, of tables that are not named.
+"""The columns that identify a row; all columns for tables that are not listed.
 
-Compaction keeps all of a record's; the words about damage change as the file grows."""
-_WHERE_KNOWN = frozenset({"topic_id"})
-"""Of a key: what counts only if both rows have it. Before Kafka 2.8 no partition had one."""
+Compaction does not change those of a record; the text of a damage changes as the file grows, so it
+is not one of them."""
+_OPTIONAL_KEYS = frozenset({"topic_id"})
+"""Key columns that only count if both rows have a value. Before Kafka 2.8 no partition had one."""
 _ON_REQUEST: dict[str, tuple[str, ...]] = {"records": ("topic_id",)}
-"""Columns that a table has only here: to tell two logs of one name apart."""
+"""Columns that a table only has here: to distinguish two logs of the same name."""
 BY_TOPIC = frozenset({"records", "batches", "compaction"})
-"""Tables with a directory a topic; the others are small, and would be all directories."""
+"""Tables with a directory per topic; the others are small and would be mostly directories."""
 COMMENTS = {
     "records": "one row per record, as in Spark's Kafka source",
     "batches": "one row per batch header",
@@ -112,7 +114,7 @@ COMMENTS = {
     "compaction": "one row per record that the cleaner would keep or remove, and why",
 }
 _LISTINGS = frozenset({"log_dirs", "partitions", "segments", "files"})
-"""Tables of names and sizes: an export of these only does not look for damage in files."""
+"""Tables of names and sizes: an export of only these does not look for damage in files."""
 _INTERNAL_TOPICS = {
     "consumer_offsets": CoordinatorTopic.CONSUMER_OFFSETS.value,
     "group_metadata": CoordinatorTopic.CONSUMER_OFFSETS.value,
@@ -120,77 +122,86 @@ _INTERNAL_TOPICS = {
     "share_group_state": CoordinatorTopic.SHARE_GROUP_STATE.value,
     "cluster_metadata": CLUSTER_METADATA_TOPIC,
 }
-"""What these tables read, whichever topics are selected."""
+"""The topics that these tables read, whichever topics are selected."""
 _FINDINGS = "findings"
-_SIDE_BY_SIDE = 4
-"""Tables that are written at once: jobs are short, and wait for their driver most of the time."""
+_CONCURRENT_TABLES = 4
+"""Tables that are written at once: jobs are short, and mostly wait for their driver."""
 _SMALL_INPUT = 1024 * 1024 * 1024
 _SMALL_SETTINGS = ("spark.sql.shuffle.partitions", "spark.databricks.delta.snapshotPartitions")
-"""Tasks of a shuffle (200) and of reading a Delta log (50), each of which costs milliseconds."""
+"""Tasks of a shuffle (200) and of reading a Delta log (50); each costs milliseconds."""
 EVERYTHING = tuple(table for table in COLUMNS if table not in WHAT_IF)
-"""What is exported if nothing is named."""
+"""The tables to export by default."""
 
 
 class DeltaUnavailableError(Exception):
-    """Delta tables need jars that are not here; says what brings them."""
+    """Delta tables need jars that are missing; the message says how to get them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
-    """What became of one table."""
+class WrittenTable:
+    """The result of one table."""
 
     table: str
     location: str
     format: str
     rows_added: int
     version: int | None = None
-    """Of a Delta table, to travel back to."""
+    """The version of a Delta table, for time travel."""
     state_before: str | None = None
     """None if there was no table."""
     state: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    tables: tuple[Written, ...]
+class ExportResult:
+    tables: tuple[WrittenTable, ...]
     manifest: str
-    """Where it is."""
+    """Its path."""
     inputs: tuple[InputFile, ...]
     changes: Changes
-    """Files that were written to meanwhile: the manifest proves nothing about them."""
+    """Files that changed meanwhile: the manifest proves nothing about them."""
     findings: Mapping[str, int] | None
-    """How many of each rule the evidence has, new or not; None if nobody looked for them."""
+    """Findings in the evidence by rule, new or not; None if there was no check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What to export, and how."""
+
+    tables: Sequence[str] = EVERYTHING
+    form: str = "delta"
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Options of `kafka_files`, for every table."""
+    digests: bool = True
+    """Whether the manifest has the SHA-256 of every input."""
 
 
 def export(
     log: LogDirectory,
     output: str,
+    options: ExportOptions,
     *,
     now_ms: int,
-    tables: Sequence[str] = EVERYTHING,
-    form: str = "delta",
-    options: dict[str, str] | None = None,
-    digests: bool = True,
-    on_written: Callable[[Written], None] | None = None,
+    on_written: Callable[[WrittenTable], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> Exported:
-    """Add what is new of these tables. `options` are those of `kafka_files`, for every table.
+) -> ExportResult:
+    """Add to each table the rows that are new.
 
     Raises OptionsError, StorageError, OutputError, DeltaUnavailableError, and what Spark raises.
     """
-    given = options or {}
-    wanted = _wanted(parse_options({**given, "path": log.paths[0]}).includes, tables)
+    tables, form, given = options.tables, options.form, options.source
+    is_input = _input_filter(parse_options({**given, "path": log.paths[0]}).includes, tables)
     if form == "delta":
         ensure_delta(log.spark)
     ensure_utf8(output)
     inventory = log.inventory()
     ensure_outside(output, [*log.paths, *(each.path for each in inventory.log_dirs)])
     ensure_writable(log.spark, output)
-    listed = input_files(inventory, wanted)
-    inputs = with_digests(listed, log.storage, on_progress) if digests else listed
+    listed = input_files(inventory, is_input)
+    inputs = with_digests(listed, log.storage, on_progress) if options.digests else listed
     source = source_id(inventory, inputs, given)
     history = History.of(log.spark, output) if source is not None else History(())
-    work = _Work(
+    work = _Export(
         log=log,
         output=output.rstrip("/"),
         form=form,
@@ -202,7 +213,7 @@ def export(
     )
     with _settings_for(log.spark, sum(each.size_in_bytes for each in listed)):
         written, findings = work.write(tables, on_written)
-    moved = changes(listed, input_files(log.inventory(), wanted))
+    moved = changes(listed, input_files(log.inventory(), is_input))
     text = manifest_text(
         started_ms=now_ms,
         options={"paths": [name_text(shown(each)) for each in log.paths], "format": form, **given},
@@ -213,7 +224,7 @@ def export(
         source=None if any(moved) else source,
     )
     place = _write_manifest(log.spark, output, now_ms, text)
-    return Exported(
+    return ExportResult(
         tables=tuple(written),
         manifest=place,
         inputs=tuple(inputs),
@@ -222,17 +233,17 @@ def export(
     )
 
 
-def _wanted(
+def _input_filter(
     includes: Callable[[str, int | None], bool], tables: Sequence[str]
 ) -> Callable[[str, int | None], bool]:
-    """Which partitions are read for these tables."""
+    """Return which partitions are read for these tables."""
     topics = {_INTERNAL_TOPICS[table] for table in tables if table in _INTERNAL_TOPICS}
     return lambda topic, partition: topic in topics or includes(topic, partition)
 
 
 @contextlib.contextmanager
 def _settings_for(spark: SparkSession, size: int) -> Iterator[None]:
-    """Few tasks for little data, unless somebody has set their number."""
+    """Use few tasks for little data, unless the user has set their number."""
     conf = spark.sparkContext.getConf()
     chosen = (
         [] if size > _SMALL_INPUT else [each for each in _SMALL_SETTINGS if not conf.contains(each)]
@@ -251,7 +262,7 @@ def _settings_for(spark: SparkSession, size: int) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
+class _Export:
     """One export: what its tables have in common."""
 
     log: LogDirectory
@@ -264,24 +275,24 @@ class _Work:
     history: History
 
     def write(
-        self, tables: Sequence[str], on_written: Callable[[Written], None] | None
-    ) -> tuple[list[Written], dict[str, int] | None]:
-        """Side by side. If one fails no other is begun, and the first error is raised."""
+        self, tables: Sequence[str], on_written: Callable[[WrittenTable], None] | None
+    ) -> tuple[list[WrittenTable], dict[str, int] | None]:
+        """Write tables concurrently. If one fails, start no other, and raise the first error."""
         found = self.history.findings(self.source)
         needs_findings = found is None and not _LISTINGS.issuperset(tables)
         findings = self._frame(_FINDINGS) if needs_findings else None
         if findings is not None and _FINDINGS in tables:
-            findings = findings.persist()  # read once, to be written and counted
+            findings = findings.persist()  # read once, written and counted
         group = f"kafka-forensics-export-{uuid.uuid4()}"
         context = self.log.spark.sparkContext
-        executor = ThreadPoolExecutor(_SIDE_BY_SIDE, initializer=_in_group(context, group))
+        executor = ThreadPoolExecutor(_CONCURRENT_TABLES, initializer=_in_group(context, group))
         try:
             counted = None if findings is None else executor.submit(_count_by_rule, findings)
-            writes: list[Future[Written]] = [
+            writes: list[Future[WrittenTable]] = [
                 executor.submit(
                     self._write_table, table, findings if table == _FINDINGS else None, on_written
                 )
-                for table in sorted(tables, key=_BEGUN_FIRST.index)
+                for table in sorted(tables, key=_START_ORDER.index)
             ]
             futures: list[Future[Any]] = [*writes, *([] if counted is None else [counted])]
             wait(futures, return_when=FIRST_EXCEPTION)
@@ -303,28 +314,28 @@ class _Work:
     def _frame(self, table: str) -> DataFrame:
         chosen = dict(self.options)
         if table == "records":
-            chosen.setdefault("mode", Mode.DROPMALFORMED)
+            chosen.setdefault("mode", ReadMode.DROPMALFORMED)
         return self.log.read(table, chosen | {"columns": ",".join(_columns(table))})
 
     def _write_table(
         self,
         table: str,
         frame: DataFrame | None,
-        on_written: Callable[[Written], None] | None,
-    ) -> Written:
+        on_written: Callable[[WrittenTable], None] | None,
+    ) -> WrittenTable:
         location = f"{self.output}/{table}"
-        done = self._unchanged(table, location)
-        if done is None:
+        written = self._unchanged(table, location)
+        if written is None:
             found = self._frame(table) if frame is None else frame
-            once = _once(found, table) if self.has_replicas else found
+            once = _without_duplicates(found, table) if self.has_replicas else found
             timed = _with_time(once, table, self.now_ms)
-            done = _WRITERS[self.form](self.log.spark, timed, table, location)
+            written = _WRITERS[self.form](self.log.spark, timed, table, location)
         if on_written is not None:
-            on_written(done)
-        return done
+            on_written(written)
+        return written
 
-    def _unchanged(self, table: str, location: str) -> Written | None:
-        """The table as it is, if it is proven to have all rows; no job is run to know."""
+    def _unchanged(self, table: str, location: str) -> WrittenTable | None:
+        """Return the table as it is if a manifest proves that it has all rows; runs no job."""
         if table in WHAT_IF and "now" not in self.options:  # its rows depend on the clock
             return None
         if self.form == "delta":
@@ -334,7 +345,7 @@ class _Work:
             state, version = parquet_state(self.log.spark, location), None
         if not self.history.has_all_of(self.source, location, state):
             return None
-        return Written(
+        return WrittenTable(
             table=table,
             location=location,
             format=self.form,
@@ -345,12 +356,12 @@ class _Work:
         )
 
 
-_BEGUN_FIRST = tuple(sorted(COLUMNS, key=lambda table: table != _FINDINGS))
-"""The order in which tables are begun: the one that takes longest is first."""
+_START_ORDER = tuple(sorted(COLUMNS, key=lambda table: table != _FINDINGS))
+"""The order in which tables are started: the slowest first."""
 
 
 def _in_group(context: SparkContext, group: str) -> Callable[[], None]:
-    """For a thread: its jobs can be cancelled together."""
+    """Return an initializer for a thread, so that all jobs can be cancelled together."""
     return partial(context.setJobGroup, group, "kafka-forensics export", interruptOnCancel=True)
 
 
@@ -359,13 +370,13 @@ def _count_by_rule(findings: DataFrame) -> dict[str, int]:
 
 
 def _has_replicas(inventory: Inventory) -> bool:
-    """Whether two directories are of one partition: of two brokers, or moved and not yet gone."""
+    """Return whether a partition has two directories: of two brokers, or while it is moved."""
     places = [(each.topic, each.partition) for _, each in inventory.partitions()]
     return len(places) != len(set(places))
 
 
-def _once(frame: DataFrame, table: str) -> DataFrame:
-    """One row a key; rows that tell their file are different anyway."""
+def _without_duplicates(frame: DataFrame, table: str) -> DataFrame:
+    """Return one row per key; rows with a path in their key differ anyway."""
     key = KEYS.get(table) or _columns(table)
     return frame if "path" in key else frame.dropDuplicates(list(key))
 
@@ -390,7 +401,7 @@ def _with_time(frame: DataFrame, table: str, now_ms: int) -> DataFrame:
 
 
 def is_known(table: str) -> str:
-    """SQL: whether a row of `new` is one of `old`. Null is as good a value as another."""
+    """Return SQL: whether a row of `new` is one of `old`. Nulls are equal."""
     kinds = {name: kind for name, kind, _ in COLUMNS[table]}
 
     def value(side: str, name: str) -> str:
@@ -398,7 +409,7 @@ def is_known(table: str) -> str:
         return f"to_json({column})" if isinstance(kinds[name], MapType) else column
 
     def same(name: str) -> str:
-        if name in _WHERE_KNOWN:
+        if name in _OPTIONAL_KEYS:
             return f"(old.`{name}` = new.`{name}`) IS NOT FALSE"
         return f"{value('old', name)} <=> {value('new', name)}"
 
@@ -409,7 +420,7 @@ def is_known(table: str) -> str:
 
 
 def ensure_delta(spark: SparkSession) -> None:
-    """Raises DeltaUnavailableError."""
+    """Raise DeltaUnavailableError if the session cannot write Delta."""
     has_jars = has_class(spark, "io.delta.tables.DeltaTable")
     extensions = spark.conf.get("spark.sql.extensions", "") or ""
     if not has_jars or "io.delta" not in extensions:
@@ -417,7 +428,7 @@ def ensure_delta(spark: SparkSession) -> None:
 
 
 def without_delta(found: str) -> str:
-    """One sentence that says what brings it."""
+    """Return a sentence that says how to get Delta."""
     packages = DELTA_SETTINGS[0]
     return (
         f"{found}: the line `{packages} {settings(delta=True)[packages]}` of"
@@ -425,7 +436,7 @@ def without_delta(found: str) -> str:
     )
 
 
-def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: str) -> Written:
+def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: str) -> WrittenTable:
     before = delta_commit(spark, location)
     if before is None and not exists(spark, f"{location}/_delta_log"):
         ensure_absent(spark, location)
@@ -434,7 +445,7 @@ def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: st
         except BaseException:
             _remove_attempt(spark, location)
             raise
-        added = None  # Delta counted them: to count again costs as much as to write
+        added = None  # Delta has counted them: counting again costs as much as writing
     else:
         from delta.tables import DeltaTable
 
@@ -445,7 +456,7 @@ def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: st
     after = delta_commit(spark, location)
     if added is None:
         added = after.rows_written if after else 0
-    return Written(
+    return WrittenTable(
         table=table,
         location=location,
         format="delta",
@@ -457,7 +468,7 @@ def _write_delta(spark: SparkSession, frame: DataFrame, table: str, location: st
 
 
 def _create_delta(spark: SparkSession, frame: DataFrame, table: str, location: str) -> None:
-    """In one commit, so that a table is there with its first rows or not at all."""
+    """Create a table and its first rows in one commit, so that there is no empty table."""
     files, path = hadoop_path(spark, location)
     place = str(files.makeQualified(path).toString()).replace("`", "``")
     by_topic = "PARTITIONED BY (topic)" if table in BY_TOPIC else ""
@@ -468,7 +479,7 @@ def _create_delta(spark: SparkSession, frame: DataFrame, table: str, location: s
 
 
 def _remove_attempt(spark: SparkSession, location: str) -> None:
-    """Files of a table that was not there before, and has not come to be."""
+    """Remove the files of a new table if it was not committed."""
     if delta_commit(spark, location) is None:
         remove(spark, location)
 
@@ -476,8 +487,10 @@ def _remove_attempt(spark: SparkSession, location: str) -> None:
 # ----------------------------------------------------------------------------------- Parquet
 
 
-def _write_parquet(spark: SparkSession, frame: DataFrame, table: str, location: str) -> Written:
-    # With our schema: a topic may be called 2026, which Spark would take for a number.
+def _write_parquet(
+    spark: SparkSession, frame: DataFrame, table: str, location: str
+) -> WrittenTable:
+    # With our schema: Spark would take a topic named 2026 for a number.
     reader = spark.read.schema(export_schema(table))
     rows_before, new = 0, frame
     was_there = exists(spark, location)
@@ -495,7 +508,7 @@ def _write_parquet(spark: SparkSession, frame: DataFrame, table: str, location: 
         if not was_there:
             remove(spark, location)
         raise
-    return Written(
+    return WrittenTable(
         table=table,
         location=location,
         format="parquet",
@@ -511,7 +524,7 @@ _WRITERS = {"delta": _write_delta, "parquet": _write_parquet}
 
 
 def _write_manifest(spark: SparkSession, output: str, now_ms: int, text: str) -> str:
-    name = iso_time(now_ms).replace(":", "-")  # which Hadoop's paths do not take
+    name = iso_time(now_ms).replace(":", "-")  # Hadoop does not accept colons in paths
     location = f"{output.rstrip('/')}/{MANIFESTS}/{name}.json"
     write_text(spark, location, text)
     return location

@@ -1,10 +1,10 @@
-"""What earlier exports prove: that all rows of some evidence are in a table already.
+"""What earlier exports prove: that a table already has all rows of some evidence.
 
-A manifest says which evidence was exported (`source`, see `source_id`), and of each table its
-state before and after (`state_before`, `state`). A table holds all rows of a source if an export of
-that source ended with the table's present state, or with one from which only exports have led to
-the present state: an export never removes a row. Whoever else writes to a table makes a state that
-no manifest knows, and the next export compares rows again.
+A manifest has an id of the evidence that was exported (`source`, see `source_id`), and for each
+table its state before and after (`state_before`, `state`). A table has all rows of a source if an
+export of that source ended with the table's present state, or with one from which only exports led
+to the present state, because an export never removes a row. Any other write to a table makes a
+state that no manifest has, and the next export compares rows again.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
 MANIFESTS = "manifests"
 _MOST_MANIFESTS = 50
-"""Read at most; without an older one rows are only compared again."""
+"""The most to read; without an older one, rows are only compared again."""
 
 
 def source_id(
     inventory: Inventory, inputs: Iterable[InputFile], options: Mapping[str, str]
 ) -> str | None:
-    """Name everything that rows depend on: files, their content, options, and this program.
+    """Return a hash of everything that rows depend on: files, content, options, and this program.
 
-    None if nothing proves what a file holds: it could not be read, or has no SHA-256.
+    None if the content of a file is not proven: it could not be read, or has no SHA-256.
     """
     sums = []
     for each in inputs:
@@ -63,7 +63,7 @@ class History:
         return cls(tuple(each for each in found if each is not None))
 
     def has_all_of(self, source: str | None, location: str, state: str | None) -> bool:
-        """Whether the table at this location, in this state, has all rows of a source."""
+        """Return whether the table at this location, in this state, has all rows of a source."""
         if source is None or state is None:
             return False
         before: dict[str, set[str]] = {}
@@ -73,14 +73,14 @@ class History:
             if manifest.get("source") == source:
                 complete.add(output["state"])
         seen: set[str] = set()
-        waiting = [state]
-        while waiting:
-            current = waiting.pop()
+        unvisited = [state]
+        while unvisited:
+            current = unvisited.pop()
             if current in complete:
                 return True
             if current not in seen:
                 seen.add(current)
-                waiting += before.get(current, ())
+                unvisited += before.get(current, ())
         return False
 
     def _outputs(self, location: str) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -91,7 +91,7 @@ class History:
                     yield manifest, output
 
     def findings(self, source: str | None) -> dict[str, int] | None:
-        """How many findings of each rule this source has; None if nobody has looked."""
+        """Return the number of findings of this source by rule; None if they are not known."""
         for manifest in self.manifests:
             if source is not None and manifest.get("source") == source:
                 found = manifest.get("findings")
@@ -101,7 +101,7 @@ class History:
 
 
 def _parsed(text: str) -> Mapping[str, Any] | None:
-    """None of what is no manifest: it proves nothing."""
+    """Return the manifest; None for anything else, which proves nothing."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -119,11 +119,11 @@ class Commit:
     version: int
     state: str
     rows_written: int
-    """As Delta counted them; 0 if it wrote none."""
+    """As counted by Delta; 0 if it wrote none."""
 
 
 def delta_commit(spark: SparkSession, location: str) -> Commit | None:
-    """By the table's log, without a job of Spark's; None where there is no Delta table."""
+    """Return the last commit from the table's log, without a Spark job; None if there is none."""
     directory = f"{location}/_delta_log"
     names = [each.name for each in entries(spark, directory) if _is_commit(each.name)]
     if not names:
@@ -150,6 +150,6 @@ def _rows_written(commit: str) -> int:
 
 
 def parquet_state(spark: SparkSession, location: str) -> str | None:
-    """By the names and sizes of its files; None where there are none."""
+    """Return a hash of the names and sizes of the files; None if there are none."""
     found = entries_below(spark, location)
-    return hashlib.sha256(repr(found).encode()).hexdigest() if found else None
+    return hashlib.sha256(repr([*map(tuple, found)]).encode()).hexdigest() if found else None

@@ -1,6 +1,6 @@
-"""Columns of kafka_format -> Arrow, a column a call and no Python a record.
+"""Columns of kafka_format to Arrow: one call per column, no Python per record.
 
-The arrays of a scan are good until the next piece is asked for, so everything is copied here, once:
+The arrays of a scan are valid until the next piece is read, so everything is copied here, once:
 bytes by a kernel straight into Arrow's memory, numbers by selecting their rows.
 """
 
@@ -23,7 +23,7 @@ from kafka_format.attributes import (
     TRANSACTIONAL,
 )
 from kafka_format.columnar.compilation import Kernels, can_compile
-from kafka_format.columnar.records import HeaderColumns
+from kafka_format.columnar.record_columns import HeaderColumns
 from kafka_format.columnar.window import readonly
 from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, decode_control_key
@@ -38,32 +38,32 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
 
     Int64s = npt.NDArray[np.int64]
     Bools = npt.NDArray[np.bool_]
 
 ENOUGH_ROWS = 10_000
-"""Of an Arrow batch: below, what a batch costs by itself shows."""
+"""Rows of an Arrow batch: with fewer, the fixed cost of a batch shows."""
 ENOUGH_BYTES = 8 * 1024 * 1024
-"""A larger row is an Arrow batch of its own: Spark holds each in memory several times."""
+"""A larger row is an Arrow batch by itself: Spark holds each in memory several times."""
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
 _MOST_MS = (2**63 - 1) // 1000
 _CODECS = pa.array([str(codec).lower() for codec in Codec] + [None] * (8 - len(Codec)))
 _CONSTANT_ROWS = 1024
-_LITTLE = 1024 * 1024
-"""Bytes that are copied before a compiled kernel would have been loaded."""
+_PLAIN_COPY_BYTES = 1024 * 1024
+"""Bytes that plain Python copies faster than a compiled kernel is loaded."""
 
 kernel = Kernels()
 
 
 @kernel
 def copy_ranges(data: Any, positions: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """Bytes [position, position + length) of each row, one behind the other.
+    """Copy the bytes [position, position + length) of each row, one after the other.
 
-    Unsigned, because signed indexes may count from the end: asking that of every byte took most of
-    the time.
+    Indexes are unsigned: a signed one may count from the end, and that check for every byte took
+    most of the time.
     """
     for row in range(len(positions)):
         if lengths[row] > 0:
@@ -81,7 +81,7 @@ def _kernels() -> SimpleNamespace:
 
 
 def _copy_ranges(data: Any, positions: Any, lengths: Any, offsets: Any, out: Any) -> None:
-    """The same by indexing, where there is no compiler."""
+    """Copy by indexing, where there is no compiler."""
     sizes = np.maximum(lengths, 0)
     out[:] = data[np.arange(len(out)) + np.repeat(positions - offsets[:-1], sizes)]
 
@@ -89,13 +89,13 @@ def _copy_ranges(data: Any, positions: Any, lengths: Any, offsets: Any, out: Any
 def bytes_array(
     data: npt.NDArray[np.uint8], positions: Int64s, lengths: npt.NDArray[np.int32]
 ) -> pa.BinaryArray:
-    """Length -1 is null."""
+    """Return the bytes of each row; length -1 is null."""
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(np.maximum(lengths, 0), out=offsets[1:])
     content = pa.allocate_buffer(int(offsets[-1]))
     target = np.frombuffer(content, np.uint8)
     if len(target):
-        is_little = len(target) < _LITTLE and "numba" not in sys.modules
+        is_little = len(target) < _PLAIN_COPY_BYTES and "numba" not in sys.modules
         copy = _copy_ranges if is_little else _kernels().copy_ranges
         copy(readonly(data), positions, lengths, offsets, target)
     buffers = [validity(lengths >= 0), pa.py_buffer(offsets), content]
@@ -107,7 +107,7 @@ def validity(valid: Bools) -> pa.Buffer | None:
 
 
 def numbers(values: npt.NDArray[Any], kind: pa.DataType, valid: Bools | None = None) -> pa.Array:
-    """Integers in a type that holds them; null where not valid."""
+    """Return integers in a type that holds them; null where not valid."""
     if kind == pa.bool_():
         return pa.array(values)
     own = values.astype(kind.to_pandas_dtype(), copy=True)
@@ -119,14 +119,14 @@ def unless_negative(values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def timestamps(milliseconds: Int64s) -> pa.Array:
-    """Null for none (-1), and for what has no place in 64 bits of microseconds."""
+    """Return timestamps: null for none (-1), and where 64 bits of microseconds are too few."""
     fits = (milliseconds != -1) & (milliseconds <= _MOST_MS) & (milliseconds >= -_MOST_MS)
     micros = np.where(fits, milliseconds, 0) * 1000
     return pa.array(micros, _MICROSECONDS, mask=None if fits.all() else ~fits)
 
 
 def constant(value: Any, kind: pa.DataType, rows: int) -> pa.Array:
-    """The same value in every row."""
+    """Return a column with the same value in every row."""
     return _constant(value, kind, -(-rows // _CONSTANT_ROWS)).slice(0, rows)
 
 
@@ -140,13 +140,13 @@ def codecs(attributes: Int64s) -> pa.Array:
 
 
 def timestamp_types(batches: BatchColumns) -> Int64s:
-    """TimestampType's ids: -1 of magic 0, which has no timestamps."""
+    """Return the ids of TimestampType: -1 in magic 0, which has no timestamps."""
     kind = (batches.attributes & LOG_APPEND_TIME) >> TIMESTAMP_TYPE_SHIFT
     return np.where(batches.magic == 0, -1, kind)
 
 
 def is_flagged(batches: BatchColumns, flag: int) -> Bools:
-    """Whether a flag of magic 2 is set; older formats have none of them."""
+    """Return whether a flag of magic 2 is set; older formats have none of them."""
     flagged: Bools = (batches.magic >= 2) & ((batches.attributes & flag) != 0)
     return flagged
 
@@ -154,31 +154,31 @@ def is_flagged(batches: BatchColumns, flag: int) -> Bools:
 # ---------------------------------------------------------------------------- records
 
 
-def some_at_a_time(
+def row_runs(
     columns: RecordColumns, rows: npt.NDArray[np.intp] | slice
 ) -> Iterator[npt.NDArray[np.intp] | slice]:
-    """Rows in runs of at most ENOUGH_BYTES, or of one row that is larger by itself."""
+    """Yield runs of rows of at most ENOUGH_BYTES, or one row that is larger by itself."""
     if columns.data.nbytes <= ENOUGH_BYTES:
         yield rows
         return
-    wanted = np.arange(len(columns))[rows]
-    ends = np.cumsum(row_sizes(columns)[wanted])
+    selected = np.arange(len(columns))[rows]
+    ends = np.cumsum(row_sizes(columns)[selected])
     first = 0
-    while first < len(wanted):
+    while first < len(selected):
         before = ends[first - 1] if first else 0
         fit = int(np.searchsorted(ends, before + ENOUGH_BYTES, side="right"))
         last = max(fit, first + 1)
-        yield wanted[first:last]
+        yield selected[first:last]
         first = last
 
 
-class RecordRows:
-    """Some records of a piece, as columns of the table `records`."""
+class ArrowRecords:
+    """Records of a piece, as columns of the table `records`."""
 
     def __init__(
         self, columns: RecordColumns, rows: npt.NDArray[np.intp] | slice, place: Mapping[str, Any]
     ) -> None:
-        """`place` has topic, partition, segment and path, the same of all."""
+        """`place` has topic, partition, segment and path, which are the same for all rows."""
         self._columns = columns
         self._rows = rows
         self._batch = columns.batch[rows]
@@ -195,13 +195,13 @@ class RecordRows:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def of_batch(self, values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-        """A value of each record's batch: often the same of all."""
+        """Return the value of each record's batch, which is often the same for all."""
         if (values == values[0]).all():
             return constant(values[0].item(), kind, len(self._batch))
         return numbers(values[self._batch], kind)
 
     def of_batch_or_null(self, values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-        """The same, with null for -1."""
+        """Return the value of each record's batch, with null for -1."""
         if (values == values[0]).all():
             value = values[0].item()
             return constant(value if value >= 0 else None, kind, len(self._batch))
@@ -240,15 +240,15 @@ class RecordRows:
 
     def _header_entries(self, headers: HeaderColumns) -> pa.StructArray:
         if not isinstance(self._rows, slice):
-            wanted = np.zeros(len(self._columns), np.bool_)
-            wanted[self._rows] = True
-            mine = wanted[headers.record]
+            selected = np.zeros(len(self._columns), np.bool_)
+            selected[self._rows] = True
+            own = selected[headers.record]
             headers = HeaderColumns(
-                headers.record[mine],
-                headers.key_position[mine],
-                headers.key_length[mine],
-                headers.value_position[mine],
-                headers.value_length[mine],
+                headers.record[own],
+                headers.key_position[own],
+                headers.key_length[own],
+                headers.value_position[own],
+                headers.value_length[own],
             )
         data = self._columns.data
         keys = _text(bytes_array(data, headers.key_position, headers.key_length))
@@ -300,39 +300,39 @@ class RecordRows:
         return self.of_batch(self._columns.batches.magic, pa.int16())
 
     def corrupt_record(self) -> pa.Array:
-        """Of records that are not."""
+        """Return null: these rows are sound records."""
         return constant(None, pa.string(), len(self._batch))
 
 
-_RECORD_COLUMNS: dict[str, Callable[[RecordRows], pa.Array]] = {
-    "key": RecordRows.key,
-    "value": RecordRows.value,
-    "offset": RecordRows.offset,
-    "timestamp": RecordRows.timestamp,
-    "timestampType": RecordRows.timestamp_type,
-    "headers": RecordRows.headers,
-    "timestamp_ms": RecordRows.timestamp_ms,
-    "leader_epoch": RecordRows.leader_epoch,
-    "producer_id": RecordRows.producer_id,
-    "producer_epoch": RecordRows.producer_epoch,
-    "sequence": RecordRows.sequence,
-    "is_transactional": RecordRows.is_transactional,
-    "control_type": RecordRows.control_type,
-    "compression": RecordRows.compression,
-    "batch_base_offset": RecordRows.batch_base_offset,
-    "position": RecordRows.position,
-    "magic": RecordRows.magic,
-    CORRUPT_RECORD: RecordRows.corrupt_record,
+_RECORD_COLUMNS: dict[str, Callable[[ArrowRecords], pa.Array]] = {
+    "key": ArrowRecords.key,
+    "value": ArrowRecords.value,
+    "offset": ArrowRecords.offset,
+    "timestamp": ArrowRecords.timestamp,
+    "timestampType": ArrowRecords.timestamp_type,
+    "headers": ArrowRecords.headers,
+    "timestamp_ms": ArrowRecords.timestamp_ms,
+    "leader_epoch": ArrowRecords.leader_epoch,
+    "producer_id": ArrowRecords.producer_id,
+    "producer_epoch": ArrowRecords.producer_epoch,
+    "sequence": ArrowRecords.sequence,
+    "is_transactional": ArrowRecords.is_transactional,
+    "control_type": ArrowRecords.control_type,
+    "compression": ArrowRecords.compression,
+    "batch_base_offset": ArrowRecords.batch_base_offset,
+    "position": ArrowRecords.position,
+    "magic": ArrowRecords.magic,
+    CORRUPT_RECORD: ArrowRecords.corrupt_record,
 }
 
 
 def _text(array: pa.BinaryArray) -> pa.StringArray:
-    """As Java makes text of bytes: what is not UTF-8 is replaced."""
+    """Decode as Java does: what is not UTF-8 is replaced."""
     try:
         return array.cast(pa.string())
     except pa.ArrowInvalid:
         texts = (each and each.decode(errors="replace") for each in array.to_pylist())
-        return pa.array([text or "" for text in texts], pa.string())  # no key of a header is null
+        return pa.array([text or "" for text in texts], pa.string())  # header keys are never null
 
 
 def _control_type(key: bytes | None) -> str:
@@ -352,7 +352,7 @@ def batches_to_arrow(
     place: Mapping[str, Any],
     damage: Sequence[str | None],
 ) -> pa.RecordBatch:
-    """Rows of the table `batches`; `place` is as for records."""
+    """Return rows of the table `batches`; `place` is as for records."""
     schema = arrow_schema("batches", names)
     rows = len(batches)
     arrays = []
@@ -367,7 +367,7 @@ def batches_to_arrow(
 
 
 def _modern(column: str) -> Callable[[BatchColumns], pa.Array]:
-    """A field that magic 2 alone has."""
+    """Return the column of a field that only magic 2 has."""
     return lambda batches: numbers(getattr(batches, column), pa.int64(), batches.magic >= 2)
 
 
@@ -430,11 +430,11 @@ _BATCH_COLUMNS: dict[str, Callable[[BatchColumns], pa.Array]] = {
 def rows_to_arrow(
     table: str, rows: Iterable[Mapping[str, Any]], names: tuple[str, ...] | None = None
 ) -> pa.RecordBatch:
-    """Dicts of plain values, by column name, as one Arrow batch; what a dict lacks is null."""
+    """Return dicts of plain values as one Arrow batch; a column that a dict lacks is null."""
     schema = arrow_schema(table, names)
     listed = list(rows)
     arrays = [
-        pa.array([_shown(row.get(field.name)) for row in listed], _loose(field.type)).cast(
+        pa.array([_utf8(row.get(field.name)) for row in listed], _loose(field.type)).cast(
             field.type
         )
         for field in schema
@@ -443,22 +443,22 @@ def rows_to_arrow(
 
 
 def place_columns(place: Mapping[str, Any]) -> dict[str, Any]:
-    """Names as UTF-8 can hold them, and the bytes of a path that is none."""
-    shown = {name: _shown(value) for name, value in place.items()}
+    """Return names in valid UTF-8, and the bytes of a path that is not."""
+    shown = {name: _utf8(value) for name, value in place.items()}
     return shown | {"path_base64": name_base64(place["path"])}
 
 
-def _shown(value: Any) -> Any:
+def _utf8(value: Any) -> Any:
     return name_text(value) if isinstance(value, str) else value
 
 
 def _loose(kind: pa.DataType) -> pa.DataType:
-    """Times are given as epoch milliseconds."""
+    """Return the type that values are given in: timestamps as epoch milliseconds."""
     return pa.timestamp("ms", tz="UTC") if pa.types.is_timestamp(kind) else kind
 
 
 def merged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, where many are small."""
+    """Yield the same rows in fewer batches, where many are small."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

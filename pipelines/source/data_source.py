@@ -5,16 +5,16 @@
     CREATE TEMPORARY VIEW orders USING kafka_files
     OPTIONS (path '/var/lib/kafka/data', topics 'orders', isolationLevel 'read_committed')
 
-Options are in options.py, tables and columns in schema.py. A query is planned where Spark plans
-(files are listed, indexes and a few headers read), and read split by split by Spark's workers.
+The options are in options.py, the tables and columns in schema.py. A query is planned where Spark
+plans (files are listed, indexes and a few headers are read), and Spark's workers read its splits.
 
-Spark hands filters on only if `spark.sql.python.filterPushdown.enabled` is true, and refuses a
-reader that takes filters while it is not. Nothing tells a data source which it is, except for who
-asks: with pushdown another worker of pyspark does. So there are two readers, and where much would
-be read without filters, a hint.
+Spark passes filters on only if `spark.sql.python.filterPushdown.enabled` is true, and refuses a
+reader that takes filters if it is not. A data source cannot ask for the setting, but with pushdown
+a different worker of pyspark runs it. So there are two readers, and a hint where much would be read
+without filters.
 
-What was planned and read is told to the logger `kafka_files`. Spark collects what its workers log
-if `spark.sql.pyspark.worker.logging.enabled` is true, and shows it by python_worker_logs().
+What was planned and read goes to the logger `kafka_files`. Spark collects the logs of its workers
+if `spark.sql.pyspark.worker.logging.enabled` is true, and python_worker_logs() shows them.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from pipelines.engine.worker_memory import settle
+from pipelines.engine.worker_memory import freeze_loaded
 from pipelines.source.options import OptionsError, parse_options
 from pipelines.source.pushdown import bounds_of
 from pipelines.source.schema import CORRUPT_RECORD, spark_schema
-from pipelines.source.selection import ScannedOnce
+from pipelines.source.selection import SingleScanStorage
 from pipelines.source.storage import process_bytes_read
 from pipelines.source.tables import reader_of
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 _CATALOG = "spark.sql.catalog.spark_catalog"
-_MUCH = 1024**3
-_LOGS_ARE_WANTED = "PYSPARK_SPARK_SESSION_UUID"
-"""In the environment of a worker whose logs Spark collects."""
+_HINT_BYTES = 1024**3
+_LOGS_COLLECTED = "PYSPARK_SPARK_SESSION_UUID"
+"""Set in the environment of a worker whose logs Spark collects."""
 
 _log = logging.getLogger("kafka_files")
 
 
 class KafkaFiles(DataSource):
-    """`kafka_files`: a directory of Kafka's as tables. See the module."""
+    """`kafka_files`: Kafka log directories as tables. See the module."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
@@ -74,10 +74,10 @@ class KafkaFiles(DataSource):
         self._refuse_other(schema)
         if _takes_filters():
             return _FilteringReader(self._parsed)
-        return _Reader(self._parsed)
+        return _KafkaFilesReader(self._parsed)
 
     def _refuse_other(self, schema: StructType) -> None:
-        """One that was given: Spark believes it, and does not ask for ours."""
+        """Refuse a schema that the user gave: Spark would use it without asking for ours."""
         ours = _named_types(self.schema())
         if (given := _named_types(schema)) != ours:
             odd = next((each for each in given if each not in ours), "another order, or fewer")
@@ -88,7 +88,7 @@ class KafkaFiles(DataSource):
 
 
 def shown_names(options: Options) -> list[str]:
-    """Of the columns: the one that tells of damage has the name that the options give it."""
+    """Return the column names, with the name that the options give to the one for damage."""
     return [options.corrupt_column if name == CORRUPT_RECORD else name for name in options.columns]
 
 
@@ -96,15 +96,17 @@ def _named_types(schema: StructType) -> list[str]:
     return [f"{field.name} {field.dataType.simpleString()}" for field in schema]
 
 
-class _Reader(DataSourceReader):
-    """Picklable: it goes to the workers as it is."""
+class _KafkaFilesReader(DataSourceReader):
+    """Picklable: Spark sends it to the workers."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> list[InputPartition]:
         before = process_bytes_read()
-        splits = reader_of(self.options.table).plan(self.options, ScannedOnce(self.options.paths))
+        splits = reader_of(self.options.table).plan(
+            self.options, SingleScanStorage(self.options.paths)
+        )
         size = planned_bytes(splits)
         log_numbers(
             f"planned {len(splits)} splits of {self.options.table}",
@@ -116,7 +118,7 @@ class _Reader(DataSourceReader):
         return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if partition.value is None:  # what Spark makes of an empty list
+        if partition.value is None:  # Spark's split for an empty list
             return
         before, rows = process_bytes_read(), 0
         names, shown = list(self.options.columns), shown_names(self.options)
@@ -128,10 +130,10 @@ class _Reader(DataSourceReader):
         finally:
             size = process_bytes_read() - before
             log_numbers(f"read a split of {self.options.table}", rows=rows, bytes_read=size)
-            settle(self.options.table)
+            freeze_loaded(self.options.table)
 
     def _hint(self, size: int) -> None:
-        if size >= _MUCH:
+        if size >= _HINT_BYTES:
             _log.warning(
                 "kafka_files: %d MiB to read, and no filter leaves anything out: those on topic,"
                 " partition, offset and time do if %s is true",
@@ -140,27 +142,27 @@ class _Reader(DataSourceReader):
             )
 
 
-class _FilteringReader(_Reader):
+class _FilteringReader(_KafkaFilesReader):
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  # Spark's name
-        """All go back: Spark checks every row, we only leave out what cannot hold one."""
+        """Return every filter: Spark checks each row, and we only skip what cannot hold a match."""
         bounds = bounds_of(self.options.table, filters)
         self.options = replace(self.options, bounds=bounds)
         return filters
 
     def _hint(self, size: int) -> None:
-        """None needed."""
+        """No hint is needed."""
 
 
 def log_numbers(message: str, **numbers: int) -> None:
-    """For python_worker_logs(): the numbers are in its column `context`."""
-    if _LOGS_ARE_WANTED in os.environ:
+    """Log a message; python_worker_logs() has the numbers in its column `context`."""
+    if _LOGS_COLLECTED in os.environ:
         _log.setLevel(logging.INFO)
     context = {name: str(number) for name, number in numbers.items()}
     _log.info("kafka_files: %s %s", message, context, extra={"context": context})
 
 
 def planned_bytes(splits: Iterable[Any]) -> int:
-    """Of log files, that these splits will read; 0 of tables that do not scan any."""
+    """Return the bytes of log files that these splits read; 0 for tables that read none."""
     return sum(
         each.size_in_bytes
         for split in splits
@@ -171,17 +173,17 @@ def planned_bytes(splits: Iterable[Any]) -> int:
 
 
 def _takes_filters() -> bool:
-    """Whether the worker that handles filters is the one that runs."""
+    """Return whether pyspark's worker for filters runs this."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     return _PUSHDOWN_WORKER in sys.modules or getattr(spec, "name", None) == _PUSHDOWN_WORKER
 
 
 def register(spark: SparkSession) -> None:
-    """Make `kafka_files` known to a session, and let it hand filters on.
+    """Register `kafka_files` with a session, and switch filter pushdown on.
 
-    Where the settings name Delta's catalog and its jars are not there, no query at all would run:
-    such a session gets Spark's own.
+    If the settings name Delta's catalog and its jars are missing, no query would run: such a
+    session gets Spark's own catalog.
     """
     spark.dataSource.register(KafkaFiles)
     spark.conf.set(PUSHDOWN, "true")
@@ -191,7 +193,7 @@ def register(spark: SparkSession) -> None:
 
 
 def has_class(spark: SparkSession, name: str) -> bool:
-    """Whether Spark's JVM has it."""
+    """Return whether Spark's JVM has the class."""
     from py4j.java_gateway import JavaClass
 
     found: Any = spark._jvm  # noqa: SLF001  # there is no other way to ask

@@ -1,7 +1,7 @@
-"""Alternatives in a glob, as Hadoop's paths have them: `data-{1,2}`, nested too.
+"""Expands alternatives in a path, as Hadoop does: `data-{1,2}`, also nested.
 
-Spark takes `{a,b}` in every path that it reads, shells expand it, Python's own globs do not know
-it. Each alternative becomes a path, in the order in which it stands there.
+Spark accepts `{a,b}` in every path that it reads and shells expand it; Python's own globs do not.
+Each alternative becomes a path, in the order in which they are written.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 
 _MOST = 10_000
-"""So many paths one may stand for: a typo must not take the machine down."""
+"""The most paths that one path may stand for: a typo must not exhaust the machine."""
 _LONGEST = 10_000
 """Characters in a path with braces; Linux opens no path above 4096."""
 _DEEPEST = 32
 
 
 def alternatives(path: str) -> list[str]:
-    """Return the paths that one with braces stands for.
+    """Return the paths that a path with braces stands for.
 
     Braces that do not close, or hold no comma, are plain characters. Raises ValueError, before
     anything is built, if the alternatives are too many, too long or nested too deep.
@@ -53,7 +53,7 @@ def _pieces(path: str, start: int, end: int, closing: dict[int, int], depth: int
 
 
 def _closing_braces(path: str) -> dict[int, int]:
-    """Return where each brace that is closed is closed."""
+    """Return the position of the closing brace, by that of the opening one."""
     closing: dict[int, int] = {}
     opened: list[int] = []
     for at, each in enumerate(path):
@@ -65,7 +65,7 @@ def _closing_braces(path: str) -> dict[int, int]:
 
 
 def _choices(path: str, start: int, closing: dict[int, int]) -> list[tuple[int, int]]:
-    """Return the bounds of what stands between the commas of the braces that open here."""
+    """Return the bounds of the choices between the commas of the braces that open here."""
     bounds, end = [], closing[start]
     first = at = start + 1
     while at < end:
@@ -77,7 +77,7 @@ def _choices(path: str, start: int, closing: dict[int, int]) -> list[tuple[int, 
 
 
 def _count(pieces: _Pieces) -> int:
-    """Return how many alternatives there are; no more than needed to refuse them."""
+    """Return the number of alternatives, or as many as are too many."""
     count = 1
     for piece in pieces:
         if not isinstance(piece, str):
@@ -96,7 +96,7 @@ def _built(pieces: _Pieces) -> list[str]:
 
 
 def split_outside(text: str, separator: str = ",") -> list[str]:
-    """Return the parts between separators that stand in no braces."""
+    """Return the parts between the separators that are outside of braces."""
     parts, depth, first = [], 0, 0
     for at, each in enumerate(text):
         depth = max(0, depth + (each == "{") - (each == "}"))

@@ -1,9 +1,9 @@
-"""A range of a `.log` file, batch-aligned, and its batches and records, whatever lies between.
+"""A batch-aligned range of a `.log` file: its batches and records, and the damage between them.
 
-Damage does not end a range: it is told (`on_damage`), and the next batch is looked for behind it
-(kafka_log.damage). A torn batch at the end is damage too; zeros behind the last batch are not, for
-they are preallocated. A file that the disk does not give us is damage as a whole; of one that
-changes while it is read, what was read before is given.
+Damage does not end a range: it is reported (`on_damage`), and the search for the next batch
+continues after it (kafka_log.damage). A torn batch at the end is damage; zeros after the last batch
+are not, because they are preallocated. A file that cannot be read is one damage. If a file changes
+while it is read, the rows read before are kept.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, BinaryIO, Generic, NamedTuple, TypeVar
 from kafka_format.access import watching
 from kafka_format.batch_layout import BATCH
 from kafka_format.columnar.headers import BatchColumns, BatchScan, HeaderWalk
-from kafka_format.columnar.records import RecordColumns, RecordScan
+from kafka_format.columnar.record_columns import RecordColumns
+from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_format.shown_text import name_base64, name_text
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from pipelines.source.refusals import Refusal
     from pipelines.source.storage import Storage
 
-    OnDamage = Callable[["Damage"], None]
+    OnDamage = Callable[["RangeDamage"], None]
     OpenScan = Callable[[BinaryIO, int, int], Scan["Columns"]]
 
 Columns = TypeVar("Columns", BatchColumns, RecordColumns)
@@ -43,23 +44,23 @@ Columns = TypeVar("Columns", BatchColumns, RecordColumns)
 _PIECE_ROWS = 64 * 1024
 _OFFSET = BATCH.reader("base_offset")
 OFFSET_END = 2**63 - 1
-"""As the end of a range: there is none."""
+"""As the end of a range: no end."""
 
 
 _PLAIN_BYTES = 256 * 1024
-"""So much is decoded by plain Python before it pays to load compiled kernels (a second)."""
-_decoded_plainly = 0
+"""Bytes to decode in plain Python before it pays to load compiled kernels (a second)."""
+_plain_bytes_decoded = 0
 
 
 def kernels_for(size: int) -> bool | None:
-    """Whether a scan of so many bytes is to run compiled: None is if it can be, as scans take it.
+    """Return whether to run a scan of `size` bytes compiled: None is yes if possible, as in scans.
 
-    Workers of Spark are many and short-lived, and most files of a first look are small.
+    Spark has many short-lived workers, and most files of a first look are small.
     """
-    global _decoded_plainly  # noqa: PLW0603  # of this process, as loaded kernels are
-    if "numba" in sys.modules or _decoded_plainly + size > _PLAIN_BYTES:
+    global _plain_bytes_decoded  # noqa: PLW0603  # kernels are loaded per process as well
+    if "numba" in sys.modules or _plain_bytes_decoded + size > _PLAIN_BYTES:
         return None
-    _decoded_plainly += size
+    _plain_bytes_decoded += size
     return False
 
 
@@ -69,37 +70,37 @@ class Aborted(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int
-    """Of its marker."""
+    """The offset of its marker."""
 
 
-class Damage(NamedTuple):
-    """Something that is not rows as it should be: by which rule of kafka_log.checks, and where."""
+class RangeDamage(NamedTuple):
+    """A part of a range that gives no rows: the rule of kafka_log.checks, and where it is."""
 
     rule: str
     error: FormatError
     position: int
-    """Of the batch, or of what is none."""
+    """Where the batch, or what is not a batch, begins."""
     offsets: tuple[int, int] | None = None
-    """First and last of what is lost, where they are known."""
+    """First and last offset that are lost, where they are known."""
     base_offset: int | None = None
-    """Of the batch, as its header says."""
+    """The base offset of the batch, from its header."""
     next_offset: int | None = None
-    """At which the next range begins, if nothing else of this one follows."""
+    """The first offset of the next range, if nothing else follows in this one."""
 
     @property
     def is_of_file(self) -> bool:
-        """Whether it is about the file, not about a part of it."""
+        """Whether the whole file is damaged, not a part of it."""
         return self.rule.startswith("DIR")
 
     def __str__(self) -> str:
-        """As a finding says it."""
+        """Return the text of the finding."""
         error = self.error
         found, expected = name_text(error.found), name_text(error.expected)
         return f"{name_text(str(error.location))}: {self.rule}: found {found}, expected {expected}"
 
 
 class LogRange(NamedTuple):
-    """Where rows come from, and which of them are wanted. Picklable."""
+    """A part of a log file, and the offsets in it that are selected. Picklable."""
 
     path: str
     topic: str
@@ -108,18 +109,18 @@ class LogRange(NamedTuple):
     start: int
     """Position at which a batch begins."""
     end: int
-    """Position behind the last batch, or the end of the file as it was planned."""
+    """Position after the last batch, or the end of the file at the time of planning."""
     first_offset: int = 0
     end_offset: int = OFFSET_END
-    """Behind the last wanted offset."""
+    """After the last selected offset."""
     is_from_start: bool = True
-    """Whether nobody asked where to begin."""
+    """Whether the query gives no start."""
     aborted: tuple[Aborted, ...] = ()
     topic_id: str | None = None
     is_segment: bool = True
-    """Whether all its offsets are above the one in its name: those of a snapshot are below."""
+    """Whether its offsets are at or above the one in its name; those of a snapshot are below."""
     refusal: Refusal | None = None
-    """Why the file, or the directory around it, cannot be read, if that was known in planning."""
+    """Why the file or its directory cannot be read, if that was known when it was planned."""
 
     @property
     def size_in_bytes(self) -> int:
@@ -127,7 +128,7 @@ class LogRange(NamedTuple):
 
     @property
     def place(self) -> dict[str, str | int | None]:
-        """The columns that are the same of all its rows."""
+        """The columns that have the same value in all its rows."""
         return {
             "topic": name_text(self.topic),
             "partition": self.partition,
@@ -139,14 +140,14 @@ class LogRange(NamedTuple):
 
     @property
     def is_whole_log(self) -> bool:
-        """Whether all offsets are wanted that a consumer could ask for."""
+        """Whether every offset is selected that a consumer could read."""
         return self.is_from_start and self.end_offset >= OFFSET_END
 
 
 def iter_records(
     source: LogRange, storage: Storage, *, verify: bool, on_damage: OnDamage
 ) -> Iterator[RecordColumns]:
-    """Records of sound batches; `on_damage` is told of the others before what follows them."""
+    """Yield the records of sound batches; call `on_damage` for others, before what follows them."""
     compiled = kernels_for(source.size_in_bytes)
 
     def scan(file: BinaryIO, start: int, end: int) -> RecordScan:
@@ -160,39 +161,39 @@ def iter_records(
             compiled=compiled,
         )
 
-    with _told(source, on_damage):
-        file = _opened(source, storage, on_damage)
+    with _watched(source, on_damage):
+        file = _open(source, storage, on_damage)
         if file is None:
             return
         with file:
             for columns in _sound_pieces(file, source, scan, on_damage):
-                if not columns.is_continuation:  # else the same batch again
+                if not columns.is_continuation:  # a continuation is the same batch
                     for batch, error in columns.damage:
-                        on_damage(_of_batch(columns.batches, batch, error))
+                        on_damage(_batch_damage(columns.batches, batch, error))
                 yield columns
 
 
 def iter_batches(
     source: LogRange, storage: Storage, *, verify: bool, on_damage: OnDamage
 ) -> Iterator[BatchColumns]:
-    """Headers of all batches, with checksums if they are to be verified."""
+    """Yield the headers of all batches, with checksums if they are to be verified."""
     compiled = kernels_for(source.size_in_bytes)
 
     def scan(file: BinaryIO, start: int, end: int) -> BatchScan | HeaderWalk:
         kind = BatchScan if verify else HeaderWalk
         return kind(file, path=source.path, start=start, end=end, compiled=compiled)
 
-    with _told(source, on_damage):
-        file = _opened(source, storage, on_damage)
+    with _watched(source, on_damage):
+        file = _open(source, storage, on_damage)
         if file is None:
             return
         with file:
             yield from _sound_pieces(file, source, scan, on_damage)
 
 
-def _of_batch(batches: BatchColumns, batch: int, error: FormatError) -> Damage:
+def _batch_damage(batches: BatchColumns, batch: int, error: FormatError) -> RangeDamage:
     first, last = int(batches.base_offset[batch]), int(batches.last_offset[batch])
-    return Damage(
+    return RangeDamage(
         batch_finding_id(error),
         error,
         int(batches.position[batch]),
@@ -204,7 +205,7 @@ def _of_batch(batches: BatchColumns, batch: int, error: FormatError) -> Damage:
 def _sound_pieces(
     file: BinaryIO, source: LogRange, scan: OpenScan[Columns], on_damage: OnDamage
 ) -> Iterator[Columns]:
-    """The pieces of a range; `on_damage` gets what lies between them."""
+    """Yield the pieces of a range; call `on_damage` for what is between them."""
     base = source.segment if source.is_segment else None
     search = BatchSearch(file, source.start, source.end, base_offset=base)
     is_cut = source.end < file.seek(0, io.SEEK_END)
@@ -222,16 +223,16 @@ def _sound_pieces(
                 following = _offset_at(file, source.end)
             is_at_end = part.resumes_at is None and not is_cut and not search.has_given_up
             finding_id = gap_finding_id(part, is_at_end=is_at_end)
-            on_damage(Damage(finding_id, part.error, part.position, next_offset=following))
+            on_damage(RangeDamage(finding_id, part.error, part.position, next_offset=following))
     if (unread := search.unread(source.path)) is not None:
-        on_damage(Damage(NOT_A_BATCH, unread, unread.location.position))
+        on_damage(RangeDamage(NOT_A_BATCH, unread, unread.location.position))
 
 
 class _RangeScan(Generic[Columns]):
-    """A scan of part of a file, whose end is judged by the whole file.
+    """A scan of a part of a file that looks beyond the part to judge its end.
 
-    So what is reported does not depend on where ranges are cut: a batch that reaches beyond the
-    range is one of it, and zeros up to the end of the range need not be those at the end of a log.
+    The reports so do not depend on where ranges are cut: a batch that extends beyond the range
+    belongs to it, and zeros up to the end of the range may not be at the end of the log.
     """
 
     def __init__(
@@ -255,10 +256,10 @@ class _RangeScan(Generic[Columns]):
         while part is not None:
             scan = self._scan(*part)
             yield from scan
-            part = self._judged(scan.end)
+            part = self._beyond_limit(scan.end)
 
-    def _judged(self, end: SegmentEnd | None) -> tuple[int, int] | None:
-        """Return the part that a batch takes which reaches beyond the range, if there is one."""
+    def _beyond_limit(self, end: SegmentEnd | None) -> tuple[int, int] | None:
+        """Return the bounds of a batch that extends beyond the range, if there is one."""
         self.end = end
         is_in_order = end is None or (end.error is None and end.position <= self._limit)
         if end is None or is_in_order or not self._is_cut:
@@ -272,16 +273,16 @@ class _RangeScan(Generic[Columns]):
 
 
 def _offset_at(file: BinaryIO, position: int) -> int | None:
-    """The offset with which the next range begins: ranges are cut where batches do."""
+    """Return the offset with which the next range begins: a range ends where a batch begins."""
     file.seek(position)
     first = file.read(_OFFSET.size)
     return _OFFSET.unpack(first)[0] if len(first) == _OFFSET.size else None
 
 
-def _opened(source: LogRange, storage: Storage, on_damage: OnDamage) -> BinaryIO | None:
-    """None if the file is not given to us, which is told."""
+def _open(source: LogRange, storage: Storage, on_damage: OnDamage) -> BinaryIO | None:
+    """Open the file; report it and return None if it cannot be opened."""
     if source.refusal is not None:
-        on_damage(Damage(source.refusal.rule, source.refusal.error(source.path), 0))
+        on_damage(RangeDamage(source.refusal.rule, source.refusal.error(source.path), 0))
         return None
     try:
         file = storage.open(source.path)
@@ -289,18 +290,18 @@ def _opened(source: LogRange, storage: Storage, on_damage: OnDamage) -> BinaryIO
         refusal = refusal_of(error, source.path)
         if refusal is None:
             raise
-        on_damage(Damage(refusal.rule, refusal.error(source.path, source.start), source.start))
+        on_damage(RangeDamage(refusal.rule, refusal.error(source.path, source.start), source.start))
         return None
     size = file.seek(0, io.SEEK_END)
     if size < source.end:
         changed = shrunk(source.end, size)
-        on_damage(Damage(changed.rule, changed.error(source.path, size), size))
+        on_damage(RangeDamage(changed.rule, changed.error(source.path, size), size))
     return file
 
 
 @contextmanager
-def _told(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
-    """What happens to the file while it is read."""
+def _watched(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
+    """Report what happens to the file while it is read."""
     with watching() as watch:
         try:
             yield
@@ -308,9 +309,11 @@ def _told(source: LogRange, on_damage: OnDamage) -> Iterator[None]:
             refusal = refusal_of(error, source.path)
             if refusal is None:
                 raise
-            on_damage(Damage(refusal.rule, refusal.error(source.path, source.start), source.start))
+            on_damage(
+                RangeDamage(refusal.rule, refusal.error(source.path, source.start), source.start)
+            )
         for change in watch.changes():
             refusal = refusal_of(change, source.path)
             if refusal is not None and change.filename == local_path(source.path):
-                error_of = refusal.error(source.path, source.start)
-                on_damage(Damage(refusal.rule, error_of, source.start))
+                changed = refusal.error(source.path, source.start)
+                on_damage(RangeDamage(refusal.rule, changed, source.start))

@@ -1,34 +1,34 @@
-"""The options of `kafka_files`, typed at the door.
+"""The options of `kafka_files`, parsed and checked.
 
-Names are Spark's (`startingOffsets`, …) in any case, as Spark hands them on. An unknown one is
-refused with the nearest that is known; so are values that contradict each other.
+Names are Spark's (`startingOffsets`, …), in any case, as Spark passes them on. An unknown name is
+refused with the nearest known one; so are values that contradict each other.
 
-    path, paths          where: a path or URI, globs allowed; several as a JSON list, or one with
-                         commas between
+    path, paths          a path or URI, globs allowed; several as a JSON list, or separated
+                         by commas
     table                records
-    topics, partitions   globs, and numbers or ranges (0,2,5-7), with commas between
-    subscribe            names of topics, with commas between; subscribePattern: a regex of names;
-    assign               {"orders": [0, 1]}: of these and topics at most one
+    topics, partitions   globs, and numbers or ranges (0,2,5-7), separated by commas
+    subscribe            names of topics, separated by commas; subscribePattern: a regex of names;
+    assign               {"orders": [0, 1]}: at most one of these and topics
     startingOffsets      earliest, a number for every partition, or Spark's JSON
     endingOffsets        {"orders": {"0": 23, "1": -2}}: -2 is earliest, -1 latest
     startingTimestamp    epoch milliseconds or ISO 8601: from the first record of that time or later
     endingTimestamp      … up to that record, exclusively
     startingOffsetsByTimestamp, endingOffsetsByTimestamp    the same by partition, as JSON
     isolationLevel       read_uncommitted, or read_committed as a consumer would see it
-    includeControl       control records too
+    includeControl       whether to read control records as well
     mode                 PERMISSIVE, DROPMALFORMED or FAILFAST
-    columnNameOfCorruptRecord    what `records` calls the column that tells of damage
+    columnNameOfCorruptRecord    name of the column of `records` that describes damage
     maxDecompressedBytes how large the records of a batch, and a row, may be (256m)
-    followLinks          also those that lead out of the given paths
-    columns              which, with commas between
+    followLinks          whether to follow links that lead out of the given paths
+    columns              which columns, separated by commas
     maxSplitBytes        about how much one task reads (128m)
     verifyChecksums      whether a wrong checksum is damage
 
-Of the table compaction, which tells what would be:
+Only for the table compaction, which shows what would happen:
 
-    now                  as startingTimestamp: the time to judge by; default: the clock
-    settings             Kafka's names: JSON, or name=value with semicolons between
-    rounds               of the cleaner (1)
+    now                  as startingTimestamp: the time to assume; default: the clock
+    settings             Kafka's names: JSON, or name=value separated by semicolons
+    rounds               how many rounds of the cleaner (1)
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES, JAVA_MAX
 from kafka_format.shown_text import name_text
+from pipelines.report.text import parse_size
 from pipelines.source.globs import split_outside
 from pipelines.source.schema import COLUMNS, CORRUPT_RECORD, column_names, nearest
 
@@ -51,24 +52,22 @@ if TYPE_CHECKING:
 EARLIEST, LATEST = -2, -1
 DEFAULT_SPLIT_BYTES = 128 * 1024 * 1024
 
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _RANGE = re.compile(r"(\d+)(?:-(\d+))?")
 _INT64 = 2**63
 _NO_TABLES = (
     "location: found a table of Spark's catalog, expected CREATE TEMPORARY VIEW … USING kafka_files"
     " OPTIONS (path '…'): Spark does not hand the options of such a table on to a source in Python"
 )
-"""It would read without them: all topics, or nothing at all."""
+"""Such a table would be read without its options: all topics, or nothing at all."""
 
 
 class OptionsError(ValueError):
-    """An option that cannot be: which, what was found, what was expected."""
+    """An option is not valid: which, what was found, what was expected."""
 
 
-class Mode(StrEnum):
+class ReadMode(StrEnum):
     PERMISSIVE = "PERMISSIVE"
-    """Damage is a row of its own in records, marked in batches, and in findings."""
+    """Damage is a row in records, a mark in batches, and a finding."""
     DROPMALFORMED = "DROPMALFORMED"
     """Damage is left out."""
     FAILFAST = "FAILFAST"
@@ -82,7 +81,7 @@ class IsolationLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """An offset for each partition: one for all, or some by name."""
+    """An offset for each partition: one for all, or by partition."""
 
     default: int
     by_partition: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -93,7 +92,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What pushed filters say a row must be; Spark filters again, so that too much does no harm."""
+    """What pushed filters require of a row, at least; Spark filters again."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -109,12 +108,12 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Of one query. Picklable."""
+    """The options of one query. Picklable."""
 
     paths: tuple[str, ...]
     table: str = "records"
     topics: tuple[str, ...] = ()
-    """Globs; none are all."""
+    """Globs; empty for all."""
     subscribed: tuple[str, ...] = ()
     """Names."""
     subscribed_pattern: str | None = None
@@ -129,28 +128,28 @@ class Options:
     ending_times: Mapping[tuple[str, int], int] = field(default_factory=dict)
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
     include_control: bool = False
-    mode: Mode = Mode.PERMISSIVE
+    mode: ReadMode = ReadMode.PERMISSIVE
     columns: tuple[str, ...] = ()
-    """Those of the schema, in its order; never empty once parsed."""
+    """In the order of the schema; never empty once parsed."""
     corrupt_column: str = CORRUPT_RECORD
-    """What a reader of Spark's calls it."""
+    """As in Spark's own readers."""
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     follow_links: bool = False
     max_split_bytes: int = DEFAULT_SPLIT_BYTES
     verify_checksums: bool = True
     now_ms: int | None = None
     settings: tuple[str, ...] = ()
-    """Each name=value."""
+    """Each as name=value."""
     rounds: int = 1
     bounds: Bounds = Bounds()
 
     def includes(self, topic: str, partition: int | None) -> bool:
-        """Whether rows of a partition are wanted: by options, and by pushed filters."""
+        """Return whether rows of a partition are selected, by options and by pushed filters."""
         shown = name_text(topic)
         return self.selects(shown, partition) and self.bounds.includes(shown, partition)
 
     def selects(self, topic: str, partition: int | None) -> bool:
-        """The same by options alone, which know a topic by the text that rows show."""
+        """Return the same by options only, which match the topic name as rows show it."""
         if self.assigned is not None:
             return (topic, partition) in self.assigned
         named = any(fnmatchcase(topic, glob) for glob in self.topics) or topic in self.subscribed
@@ -167,7 +166,7 @@ class Options:
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether options choose some of the partitions."""
+        """Whether options select some of the partitions."""
         return self.chooses_topics or self.partitions is not None
 
     def starting_time(self, topic: str, partition: int | None) -> int | None:
@@ -184,7 +183,7 @@ def _time_of(
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Raises OptionsError, which names the option."""
+    """Parse options. Raises OptionsError, which names the option."""
     options = {name.lower(): value for name, value in given.items()}
     if "location" in options:
         raise OptionsError(_NO_TABLES)
@@ -213,21 +212,21 @@ def parse_options(given: Mapping[str, str]) -> Options:
     return parsed
 
 
-def _known_columns(table: str, wanted: tuple[str, ...], corrupt: str) -> tuple[str, ...]:
-    """In the order of the schema's own, so that two ways to say it are one."""
+def _known_columns(table: str, requested: tuple[str, ...], corrupt: str) -> tuple[str, ...]:
+    """Return the columns in the order of the schema, so that their order does not matter."""
     known = {name.lower(): name for name, _, _ in COLUMNS[table]}
     if CORRUPT_RECORD in known:
         del known[CORRUPT_RECORD]
         known[corrupt.lower()] = CORRUPT_RECORD
-    for name in wanted:
+    for name in requested:
         if name.lower() not in known:
             shown = [corrupt if each == CORRUPT_RECORD else each for each in known.values()]
             hint = nearest(name, tuple(shown))
             listed = ", ".join(shown)
             raise OptionsError(f"option columns: {table} has no {name}{hint}: expected {listed}")
-    if not wanted:
+    if not requested:
         return column_names(table)
-    chosen = {known[name.lower()] for name in wanted}
+    chosen = {known[name.lower()] for name in requested}
     return tuple(name for name, _, _ in COLUMNS[table] if name in chosen)
 
 
@@ -240,7 +239,7 @@ def _refuse_taken(table: str, corrupt: str) -> None:
 
 
 def _refuse_several_ways(given: Mapping[str, str]) -> None:
-    """Spark's Kafka source wants one of its three; `topics` is a fourth, and none is all."""
+    """Refuse several selections: Spark's Kafka source has three, `topics` is a fourth."""
     ways = [_NAMES[name] for name in ("assign", "subscribe", "subscribepattern", "topics")]
     found = [name for name in ways if name.lower() in given]
     if len(found) > 1:
@@ -289,19 +288,19 @@ def _refuse_contradictions(options: Options) -> None:
 # ---------------------------------------------------------------------------- values from text
 
 
-def _list(text: str) -> tuple[str, ...]:
+def _items(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(",") if each.strip())
 
 
-def _some(text: str) -> tuple[str, ...]:
-    """One or more: whoever puts a list together that turns out empty does not mean everything."""
-    if not (found := _list(text)):
-        raise ValueError("found none, expected one or more; without the option all are meant")
+def _one_or_more(text: str) -> tuple[str, ...]:
+    """Parse one or more: an empty list is likely a mistake and does not mean all."""
+    if not (found := _items(text)):
+        raise ValueError("found none, expected one or more; without the option all are selected")
     return found
 
 
 def _path(text: str) -> tuple[str, ...]:
-    """Spark's load([...]) gives a JSON list under `paths`; commas are for SQL, which has none."""
+    """Parse paths: Spark's load([...]) gives a JSON list under `paths`; commas are for SQL."""
     if text.lstrip().startswith("["):
         try:
             several = json.loads(text)
@@ -322,7 +321,7 @@ def _table(text: str) -> str:
 
 def _partitions(text: str) -> frozenset[int]:
     numbers: set[int] = set()
-    for each in _some(text):
+    for each in _one_or_more(text):
         match = _RANGE.fullmatch(each)
         if match is None:
             raise ValueError("expected numbers or ranges such as 0,2,5-7")
@@ -335,7 +334,7 @@ def _partitions(text: str) -> frozenset[int]:
 
 
 def _offsets(word: str, default: int) -> Callable[[str], Offsets]:
-    """`word` is the one name this option may have."""
+    """Return a parser; `word` is the one name that the option accepts."""
 
     def parse(text: str) -> Offsets:
         plain = text.strip()
@@ -364,7 +363,7 @@ def _json_offsets(topics: Mapping[str, Mapping[str, int]]) -> dict[tuple[str, in
 
 
 def _time(text: str) -> int:
-    """Epoch milliseconds, or ISO 8601; a time without a zone is UTC, as in the verbs."""
+    """Parse epoch milliseconds or ISO 8601; a time without a zone is UTC, as in the jobs."""
     from datetime import UTC, datetime, timedelta
 
     plain = text.strip()
@@ -436,11 +435,11 @@ def _boolean(text: str) -> bool:
     return text.strip().lower() == "true"
 
 
-def _mode(text: str) -> Mode:
+def _mode(text: str) -> ReadMode:
     try:
-        return Mode(text.strip().upper())
+        return ReadMode(text.strip().upper())
     except ValueError:
-        raise ValueError(f"expected one of {', '.join(Mode)}") from None
+        raise ValueError(f"expected one of {', '.join(ReadMode)}") from None
 
 
 def _isolation(text: str) -> IsolationLevel:
@@ -451,8 +450,8 @@ def _isolation(text: str) -> IsolationLevel:
 
 
 def _size(text: str) -> int:
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or not (size := int(match[1]) * _UNITS[match[2].lower()]):
+    size = parse_size(text)
+    if not size:
         raise ValueError("expected a size such as 134217728 or 128m")
     return size
 
@@ -500,8 +499,8 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "path": ("path", _path),
     "paths": ("several_paths", _path),
     "table": ("table", _table),
-    "topics": ("topics", _some),
-    "subscribe": ("subscribed", _some),
+    "topics": ("topics", _one_or_more),
+    "subscribe": ("subscribed", _one_or_more),
     "subscribePattern": ("subscribed_pattern", _pattern),
     "assign": ("assigned", _assign),
     "partitions": ("partitions", _partitions),
@@ -514,7 +513,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], object]]] = {
     "isolationLevel": ("isolation_level", _isolation),
     "includeControl": ("include_control", _boolean),
     "mode": ("mode", _mode),
-    "columns": ("columns", _some),
+    "columns": ("columns", _one_or_more),
     "columnNameOfCorruptRecord": ("corrupt_column", _column_name),
     "maxDecompressedBytes": ("max_decompressed_bytes", _decompressed),
     "followLinks": ("follow_links", _boolean),

@@ -1,7 +1,7 @@
-"""Filters of a query -> what a row must be, as far as that prunes files and batches.
+"""Turns the filters of a query into bounds that prune files and batches.
 
-Every filter goes back to Spark, which applies it to each row: here it only saves reading. So a
-filter that is not understood does no harm, and one that is understood may be loosened.
+Every filter is also returned to Spark, which applies it to each row: here it only saves reading. So
+an unknown filter does no harm, and bounds may be wider than the filter.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_OFFSETS = {"records": ("offset",), "batches": ("base_offset", "last_offset")}
-"""By table: columns whose lower bound is one of offsets; a batch ends where it begins, or later."""
+"""By table: columns whose lower bound limits offsets; a batch ends where it begins, or later."""
 _LAST_OFFSET = {"records": "offset", "batches": "base_offset"}
 _TIMESTAMPS = {
     "records": ("timestamp", "timestamp_ms"),
@@ -38,16 +38,16 @@ _SCANNED = frozenset(_FIRST_OFFSETS)
 
 
 def bounds_of(table: str, filters: Iterable[Filter]) -> Bounds:
-    """What all of them together say."""
-    found = _Found(table)
+    """Return the bounds that all filters together imply."""
+    conditions = _Conditions(table)
     for each in filters:
         attribute: tuple[str, ...] = getattr(each, "attribute", ())
         if len(attribute) == 1:
-            found.add(attribute[0], each)
-    return found.bounds()
+            conditions.add(attribute[0], each)
+    return conditions.bounds()
 
 
-class _Found:
+class _Conditions:
     def __init__(self, table: str) -> None:
         self._table = table
         self._sets: dict[str, frozenset[Any]] = {}
@@ -92,7 +92,7 @@ class _Found:
 
 
 def _values(condition: Filter) -> frozenset[Any] | None:
-    """What a column may be equal to, if a filter says that."""
+    """Return the values that a column may equal, if the filter is an equality."""
     if isinstance(condition, In):
         return frozenset(condition.value)
     if isinstance(condition, EqualTo | EqualNullSafe):
@@ -101,7 +101,7 @@ def _values(condition: Filter) -> frozenset[Any] | None:
 
 
 def _number(value: Any) -> int | None:
-    """A number, or epoch milliseconds, rounded towards the earlier."""
+    """Return a number, or epoch milliseconds rounded down; None for another type."""
     if isinstance(value, datetime):
         moment = value if value.tzinfo else value.replace(tzinfo=UTC)
         since = moment - _EPOCH

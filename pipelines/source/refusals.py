@@ -1,7 +1,7 @@
-"""A file that is not given to us, or that became another while it was read: which finding that is.
+"""The finding for a file that cannot be read, or that changes while it is read.
 
-Errors that may pass (too many open files, a store that does not answer) are none of these: they
-fail a task, and Spark tries it again.
+Errors that may pass (too many open files, a store that does not answer) have no finding: they fail
+a task, and Spark retries it.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ class Refusal(NamedTuple):
 
 
 def refusal_of(error: OSError | FormatError, path: str) -> Refusal | None:
-    """None of an error that may pass."""
+    """Return the refusal that an error means; None if the error may pass."""
     if not is_local(path):
         return None
-    if isinstance(error, FormatError):  # what the door says: not a regular file, or too large
+    if isinstance(error, FormatError):  # from open_evidence: not a regular file, or too large
         rule = "DIR005" if error.expected == "a regular file" else "DIR006"
         return Refusal(rule, error.found, error.expected)
-    said = error.strerror or str(error)
+    reason = error.strerror or str(error)
     if isinstance(error, ChangedError):
-        return Refusal("DIR008", said, _UNCHANGED)
+        return Refusal("DIR008", reason, _UNCHANGED)
     if isinstance(error, FileNotFoundError):
         return Refusal("DIR008", VANISHED, _UNCHANGED)
     if isinstance(error, LinkError):
-        return Refusal("DIR007", said, "a file inside the given paths")
-    return Refusal("DIR001", said, "a file that can be read") if is_refused(error, path) else None
+        return Refusal("DIR007", reason, "a file inside the given paths")
+    return Refusal("DIR001", reason, "a file that can be read") if is_refused(error, path) else None
 
 
 def shrunk(planned: int, size: int) -> Refusal:
-    """A file that was larger when the query was planned."""
+    """Return the refusal for a file that was larger when the query was planned."""
     found = f"changed while it was read: it shrank from {planned} to {size} bytes"
     return Refusal("DIR008", found, _UNCHANGED)

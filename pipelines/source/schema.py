@@ -1,11 +1,11 @@
-"""The schema of every table, once: Spark's types, the Arrow types that follow, a comment a column.
+"""The schema of every table: Spark's types, the Arrow types that follow, one comment per column.
 
-`records` begins with the eight columns of Spark's own Kafka source, of the same names and types.
-Times come twice where they matter: `…_ms` is what Kafka stored (int64, -1 for none), the other is
-Spark's timestamp, null where there is none or Spark cannot hold it.
+`records` begins with the eight columns of Spark's own Kafka source, with the same names and types.
+Where times matter there are two columns: `…_ms` is what Kafka stored (int64, -1 for none), the
+other is Spark's timestamp, null if there is none or if Spark cannot hold it.
 
-A table may have columns that are only there if `columns` names them (`ON_REQUEST`): the same long
-text in every row would cost more to carry than the rest of the row.
+Some columns are only there if `columns` names them (`ON_REQUEST`): the same long text in every row
+would cost more than the rest of the row.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ TEXTS = MapType(STRING, STRING)
 HEADERS = ArrayType(StructType([StructField("key", STRING), StructField("value", BINARY)]))
 
 CORRUPT_RECORD = "_corrupt_record"
-"""As Spark's own readers call it (columnNameOfCorruptRecord)."""
+"""The default of Spark's own readers (columnNameOfCorruptRecord)."""
 Columns = tuple[tuple[str, DataType, str], ...]
 
 _TOPIC: Columns = (
-    ("topic", STRING, "by the name of the directory"),
-    ("partition", INT, "by the name of the directory; null if that is no partition's"),
+    ("topic", STRING, "from the directory name"),
+    ("partition", INT, "from the directory name; null if that names no partition"),
 )
 _BASE64: Columns = (
-    ("path_base64", STRING, "the bytes of a path that is no UTF-8; null of one that is"),
+    ("path_base64", STRING, "the bytes of a path that is not UTF-8; null for others"),
 )
 _PATH: Columns = (("path", STRING, "the file"), *_BASE64)
 _FILE: Columns = (*_TOPIC, ("segment", LONG, "base offset in the file's name"), *_PATH)
 _ORIGIN: Columns = (
-    ("segment", LONG, "base offset of the segment the record lies in"),
+    ("segment", LONG, "base offset of the segment that holds the record"),
     ("position", LONG, "of its batch in the .log"),
 )
 
@@ -76,15 +76,19 @@ RECORDS: Columns = (
     *_BATCH_MEANING,
     ("sequence", INT, "of the record; null without one"),
     ("is_transactional", BOOLEAN, "part of a transaction"),
-    ("control_type", STRING, "ABORT, COMMIT, … of a control record; null of data"),
+    ("control_type", STRING, "ABORT, COMMIT, … of a control record; null for data"),
     ("compression", STRING, "none, gzip, snappy, lz4 or zstd"),
     ("batch_base_offset", LONG, "of a magic 1 wrapper: the offset of its last record"),
     *_ORIGIN,
     ("magic", SHORT, "0, 1 or 2"),
-    ("topic_id", STRING, "by partition.metadata; only if `columns` names it"),
-    ("path", STRING, "the .log it lies in; only if `columns` names it"),
-    ("path_base64", STRING, "of a path that is no UTF-8; only if `columns` names it"),
-    (CORRUPT_RECORD, STRING, "of a row that stands for damage: what; null of a record"),
+    ("topic_id", STRING, "from partition.metadata; only if `columns` names it"),
+    ("path", STRING, "the .log that holds it; only if `columns` names it"),
+    ("path_base64", STRING, "the bytes of a path that is not UTF-8; only if `columns` names it"),
+    (
+        CORRUPT_RECORD,
+        STRING,
+        "the damage that the row stands for; null for a record",
+    ),
 )
 
 BATCHES: Columns = (
@@ -93,7 +97,7 @@ BATCHES: Columns = (
     ("size_in_bytes", LONG, "with its header"),
     ("base_offset", LONG, "of a legacy wrapper: the offset of its last record"),
     ("last_offset", LONG, "base offset and last offset delta"),
-    ("record_count", INT, "as the header says; null in magic 0 and 1, which do not"),
+    ("record_count", INT, "from the header; null in magic 0 and 1, which have no count"),
     ("magic", SHORT, "0, 1 or 2"),
     ("compression", STRING, "none, gzip, snappy, lz4 or zstd"),
     ("timestampType", INT, "-1 none (magic 0), 0 CreateTime, 1 LogAppendTime"),
@@ -104,30 +108,30 @@ BATCHES: Columns = (
     ("base_sequence", INT, "null without one"),
     ("is_transactional", BOOLEAN, "part of a transaction"),
     ("is_control", BOOLEAN, "a marker, or another control record"),
-    ("delete_horizon_ms", LONG, "when its tombstones and markers may go; null if not set"),
+    ("delete_horizon_ms", LONG, "when its tombstones and markers may be removed; null if not set"),
     ("crc", LONG, "the checksum as stored"),
     ("computed_crc", LONG, "the checksum of the bytes; null with verifyChecksums=false"),
-    ("is_valid", BOOLEAN, "whether the two agree; null if nobody looked"),
-    ("damage", STRING, "path@position, found, expected; null of a sound batch"),
+    ("is_valid", BOOLEAN, "whether the two agree; null if not checked"),
+    ("damage", STRING, "path@position, found, expected; null for a sound batch"),
 )
 
 LOG_DIRS: Columns = (
     ("path", STRING, "the directory"),
     *_BASE64,
-    ("node_id", INT, "by meta.properties"),
-    ("cluster_id", STRING, "by meta.properties"),
-    ("directory_id", STRING, "by meta.properties"),
-    ("meta_properties_version", INT, "its format"),
-    ("is_clean", BOOLEAN, "stopped in order; null if no broker's sign is there"),
-    ("broker_epoch", LONG, "of the clean stop"),
+    ("node_id", INT, "from meta.properties"),
+    ("cluster_id", STRING, "from meta.properties"),
+    ("directory_id", STRING, "from meta.properties"),
+    ("meta_properties_version", INT, "version of its format"),
+    ("is_clean", BOOLEAN, "stopped cleanly; null if no broker has used it"),
+    ("broker_epoch", LONG, "of the clean shutdown"),
     ("has_lock", BOOLEAN, "a .lock file is there"),
-    ("is_running", BOOLEAN, "another process holds .lock: a broker runs on this directory"),
+    ("is_running", BOOLEAN, "another process holds .lock: a broker is running"),
     ("checkpoints", TEXTS, "state of each checkpoint file"),
     ("metadata_end_offset", LONG, "of the KRaft metadata here"),
     ("topics", INT, "how many"),
     ("partitions", INT, "how many directories"),
     ("size_in_bytes", LONG, "of all files"),
-    ("strays", INT, "files that are no living part"),
+    ("strays", INT, "files that do not belong there"),
 )
 
 PARTITIONS: Columns = (
@@ -135,19 +139,19 @@ PARTITIONS: Columns = (
     *_PATH,
     *_TOPIC,
     ("state", STRING, "live, future, delete, stray or unknown"),
-    ("topic_id", STRING, "by partition.metadata"),
-    ("metadata_topic_id", STRING, "by the KRaft metadata, for the topic of this name"),
-    ("log_start_offset", LONG, "first segment, or its checkpoint"),
-    ("recovery_point", LONG, "by its checkpoint"),
-    ("high_watermark", LONG, "by its checkpoint"),
-    ("log_end_offset", LONG, "behind the last batch"),
+    ("topic_id", STRING, "from partition.metadata"),
+    ("metadata_topic_id", STRING, "from the KRaft metadata, for this topic name"),
+    ("log_start_offset", LONG, "from its checkpoint, or the first segment"),
+    ("recovery_point", LONG, "from its checkpoint"),
+    ("high_watermark", LONG, "from its checkpoint"),
+    ("log_end_offset", LONG, "the offset after the last batch"),
     ("log_end_reason", STRING, "end_of_file, zeroed_tail, truncated_batch or corrupt_batch"),
-    ("cleaner_offset", LONG, "by its checkpoint"),
+    ("cleaner_offset", LONG, "from its checkpoint"),
     ("segments", INT, "how many live ones"),
     ("size_in_bytes", LONG, "of all files"),
     ("log_size_in_bytes", LONG, "of live .log files"),
     ("modified_ms", LONG, "of the newest .log"),
-    ("strays", INT, "files that are no living part"),
+    ("strays", INT, "files that do not belong there"),
 )
 
 SEGMENTS: Columns = (
@@ -161,7 +165,7 @@ SEGMENTS: Columns = (
     ("transaction_index_size", LONG, "null without one"),
     ("producer_snapshot_size", LONG, "null without one"),
     ("modified_ms", LONG, "of the .log"),
-    ("missing", STRINGS, "what a broker would have beside it"),
+    ("missing", STRINGS, "files that a broker would have here"),
 )
 
 FILES: Columns = (
@@ -173,7 +177,7 @@ FILES: Columns = (
     ("size_in_bytes", LONG, "as listed"),
     ("modified_ms", LONG, "as listed"),
     ("what", STRING, "in words"),
-    ("stray", STRING, "why it is no living part of where it stands"),
+    ("stray", STRING, "why it does not belong there"),
 )
 
 OFFSET_INDEX: Columns = (
@@ -186,7 +190,7 @@ TIME_INDEX: Columns = (
     *_FILE,
     ("entry", INT, "from 0 on"),
     ("timestamp", TIMESTAMP, "null if Spark cannot hold it"),
-    ("timestamp_ms", LONG, "the largest of the segment up to here"),
+    ("timestamp_ms", LONG, "the largest in the segment so far"),
     ("offset", LONG, "last offset of the first batch that reached it"),
 )
 TRANSACTION_INDEX: Columns = (
@@ -202,16 +206,16 @@ TRANSACTION_INDEX: Columns = (
 _IS_VALID: Columns = (("is_valid", BOOLEAN, "false in a file that a broker refuses; see findings"),)
 PRODUCER_SNAPSHOTS: Columns = (
     *_TOPIC,
-    ("snapshot_offset", LONG, "in the file's name: what was written before this offset"),
-    ("producer_id", LONG, "whose state"),
+    ("snapshot_offset", LONG, "in the file name: the state before this offset"),
+    ("producer_id", LONG, "whose state it is"),
     ("producer_epoch", SHORT, "of the producer"),
-    ("last_sequence", INT, "of its last batch; null if it wrote markers alone"),
-    ("last_offset", LONG, "of its last batch; null if it wrote markers alone"),
-    ("offset_delta", INT, "last less first offset of that batch; null without one"),
+    ("last_sequence", INT, "of its last batch; null if it wrote only markers"),
+    ("last_offset", LONG, "of its last batch; null if it wrote only markers"),
+    ("offset_delta", INT, "last minus first offset of that batch; null without one"),
     ("timestamp", TIMESTAMP, "null if there is none, or Spark cannot hold it"),
     ("timestamp_ms", LONG, "of its last batch, or of a later marker"),
     ("coordinator_epoch", INT, "of its last marker; -1 before the first"),
-    ("current_txn_first_offset", LONG, "of its open transaction; null if none is"),
+    ("current_txn_first_offset", LONG, "of its open transaction; null without one"),
     *_IS_VALID,
     *_PATH,
 )
@@ -233,40 +237,40 @@ CHECKPOINTS: Columns = (
 )
 
 # Records of Kafka's own topics. `topic`, `partition`, `offset` and `leader_epoch` are what a record
-# is about; where it lies itself is told by columns that begin with `log_`.
+# is about; the columns that begin with `log_` say where the record itself is.
 _LOG: Columns = (
     ("log_partition", INT, "of the internal topic"),
     ("log_offset", LONG, "of the record"),
     ("log_timestamp", TIMESTAMP, "of the record; null if there is none, or Spark cannot hold it"),
     ("log_timestamp_ms", LONG, "exactly as stored; -1 is none"),
     ("log_leader_epoch", INT, "of the record's batch"),
-    ("log_producer_id", LONG, "of a transactional write; null of others"),
+    ("log_producer_id", LONG, "of a transactional write; null for others"),
     ("is_transactional", BOOLEAN, "written in a transaction, which may have been aborted"),
-    ("segment", LONG, "base offset of the segment, or end offset of the snapshot, it lies in"),
+    ("segment", LONG, "base offset of its segment, or end offset of its snapshot"),
     ("position", LONG, "of its batch in that file"),
 )
 _CODED: Columns = (
     ("is_tombstone", BOOLEAN, "the value is null"),
     ("record_type", STRING, "name of the type; null if it is unknown"),
     ("type_id", SHORT, "number of the type, in the key; null without one"),
-    ("value_version", SHORT, "of the value; null of a tombstone"),
+    ("value_version", SHORT, "of the value; null for a tombstone"),
 )
 _STORED: Columns = (
     ("key", BINARY, "as stored"),
     ("value", BINARY, "as stored"),
-    ("damage", STRING, "why it could not be decoded; null of a sound record"),
+    ("damage", STRING, "why it could not be decoded; null for a sound record"),
 )
 CONSUMER_OFFSETS: Columns = (
-    ("group_id", STRING, "who committed"),
+    ("group_id", STRING, "the group that committed"),
     ("topic", STRING, "committed for"),
     ("partition", INT, "committed for"),
-    ("offset", LONG, "where the group goes on; null of a tombstone"),
-    ("leader_epoch", INT, "of the last record that was consumed; null if not told"),
-    ("metadata", STRING, "the client's own text"),
+    ("offset", LONG, "where the group continues; null for a tombstone"),
+    ("leader_epoch", INT, "of the last record that was consumed; null if not given"),
+    ("metadata", STRING, "text of the client"),
     ("commit_timestamp", TIMESTAMP, "null if Spark cannot hold it"),
     ("commit_timestamp_ms", LONG, "when it was committed"),
-    ("expire_timestamp_ms", LONG, "only in value version 1; null if not told"),
-    ("topic_id", STRING, "only from value version 4 on; null if not told"),
+    ("expire_timestamp_ms", LONG, "only in value version 1; null if not given"),
+    ("topic_id", STRING, "only from value version 4 on; null if not given"),
     *_CODED,
     *_LOG,
     *_STORED,
@@ -277,7 +281,7 @@ _JSON: Columns = (
 )
 GROUP_METADATA: Columns = (
     ("group_id", STRING, "the group"),
-    ("member_id", STRING, "the member; null of what is about the group"),
+    ("member_id", STRING, "the member; null if the record is about the group"),
     ("epoch", INT, "generation of a classic group; else of group, assignment or member"),
     ("protocol_type", STRING, "of a classic group: consumer, connect, …"),
     ("protocol", STRING, "of a classic group: the assignor it chose"),
@@ -291,19 +295,19 @@ TOPIC_PARTITIONS = ArrayType(
     StructType([StructField("topic", STRING), StructField("partition", INT)])
 )
 TRANSACTION_STATE: Columns = (
-    ("transactional_id", STRING, "whose state"),
-    ("producer_id", LONG, "null of a tombstone"),
-    ("producer_epoch", SHORT, "null of a tombstone"),
+    ("transactional_id", STRING, "whose state it is"),
+    ("producer_id", LONG, "null for a tombstone"),
+    ("producer_epoch", SHORT, "null for a tombstone"),
     ("status", STRING, "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, …"),
-    ("partitions", TOPIC_PARTITIONS, "that take part; null if none can"),
-    ("transaction_timeout_ms", INT, "as the producer asked for"),
+    ("partitions", TOPIC_PARTITIONS, "that take part; null in a state without any"),
+    ("transaction_timeout_ms", INT, "as the producer requested"),
     ("start_timestamp", TIMESTAMP, "null if there is none, or Spark cannot hold it"),
     ("start_timestamp_ms", LONG, "of the transaction; -1 is none"),
     ("last_update_timestamp", TIMESTAMP, "null if Spark cannot hold it"),
     ("last_update_timestamp_ms", LONG, "of this state"),
-    ("previous_producer_id", LONG, "null if not told"),
-    ("next_producer_id", LONG, "null if not told"),
-    ("next_producer_epoch", SHORT, "null if not told"),
+    ("previous_producer_id", LONG, "null if not given"),
+    ("next_producer_id", LONG, "null if not given"),
+    ("next_producer_epoch", SHORT, "null if not given"),
     ("client_transaction_version", SHORT, "null in value version 0"),
     *_CODED,
     *_LOG,
@@ -323,31 +327,31 @@ SHARE_GROUP_STATE: Columns = (
     ("group_id", STRING, "the share group"),
     ("topic_id", STRING, "of what"),
     ("partition", INT, "of what"),
-    ("snapshot_epoch", INT, "of the snapshot, or of the one that is updated"),
-    ("state_epoch", INT, "of a snapshot; null of an update"),
+    ("snapshot_epoch", INT, "of the snapshot, or of the one it updates"),
+    ("state_epoch", INT, "of a snapshot; null for an update"),
     ("leader_epoch", INT, "of the share partition's leader"),
-    ("start_offset", LONG, "first offset that is not done; -1 if not told"),
-    ("delivery_complete_count", INT, "null if not told"),
+    ("start_offset", LONG, "first offset that is not complete; -1 if not given"),
+    ("delivery_complete_count", INT, "null if not given"),
     ("state_batches", STATE_BATCHES, "what was delivered, and how often"),
-    ("create_timestamp_ms", LONG, "of a snapshot; null of an update"),
-    ("write_timestamp_ms", LONG, "of a snapshot; null of an update"),
+    ("create_timestamp_ms", LONG, "of a snapshot; null for an update"),
+    ("write_timestamp_ms", LONG, "of a snapshot; null for an update"),
     *_CODED,
     *_LOG,
     *_STORED,
 )
 CLUSTER_METADATA: Columns = (
-    ("record_type", STRING, "name of the type; null if unknown, and of control records"),
-    ("api_key", SHORT, "number of the type; null of control records"),
+    ("record_type", STRING, "name of the type; null if unknown, and for control records"),
+    ("api_key", SHORT, "number of the type; null for control records"),
     ("version", SHORT, "of the record"),
-    ("control_type", STRING, "of what the quorum itself writes; null of metadata"),
+    ("control_type", STRING, "of control records of the quorum; null for metadata"),
     ("topic", STRING, "where the record names it"),
     ("topic_id", STRING, "where the record names it"),
     ("partition", INT, "of partition records"),
-    ("leader", INT, "of partition records; -1 is none, null is as before"),
+    ("leader", INT, "of partition records; -1 is none, null is unchanged"),
     ("leader_epoch", INT, "of partition records"),
     ("partition_epoch", INT, "of partition records"),
-    ("replicas", ArrayType(INT), "of partition records; null is as before"),
-    ("isr", ArrayType(INT), "of partition records; null is as before"),
+    ("replicas", ArrayType(INT), "of partition records; null is unchanged"),
+    ("isr", ArrayType(INT), "of partition records; null is unchanged"),
     ("broker_id", INT, "of broker records"),
     ("broker_epoch", LONG, "of broker records"),
     ("value_json", STRING, "all of it, as kafka-dump-log writes it; null if unknown"),
@@ -357,11 +361,11 @@ CLUSTER_METADATA: Columns = (
     *_PATH,
 )
 FINDINGS: Columns = (
-    ("id", STRING, "which rule: a page in docs/findings each"),
+    ("id", STRING, "the rule; each has a page in docs/findings"),
     ("severity", STRING, "error, warning or note"),
     *_TOPIC,
     *_PATH,
-    ("position", LONG, "in that file; null of the file itself"),
+    ("position", LONG, "in that file; null if about the whole file"),
     ("offset", LONG, "in the log, where one is known"),
     ("found", STRING, "what is there"),
     ("expected", STRING, "what should be"),
@@ -370,26 +374,26 @@ FINDINGS: Columns = (
 COMPACTION: Columns = (
     *_TOPIC,
     ("round", INT, "of the cleaner, from 1 on"),
-    ("segment", LONG, "base offset of the segment that it was read from"),
+    ("segment", LONG, "base offset of the segment it was read from"),
     ("position", LONG, "of its batch in that .log"),
     ("base_offset", LONG, "of its batch"),
-    ("offset", LONG, "of a record; null of a row that is about a batch"),
+    ("offset", LONG, "of a record; null if the row is about a batch"),
     ("key", BINARY, "null is not empty"),
     ("is_tombstone", BOOLEAN, "a record whose value is null"),
     ("timestamp", TIMESTAMP, "null if there is none, or Spark cannot hold it"),
-    ("timestamp_ms", LONG, "exactly as stored, of a batch the largest; -1 is none"),
+    ("timestamp_ms", LONG, "exactly as stored (of a batch: the largest); -1 is none"),
     ("producer_id", LONG, "null unless idempotent or transactional"),
     ("verdict", STRING, "kept or removed"),
-    ("rule", STRING, "why: see docs/explain.md"),
-    ("superseded_by", LONG, "the offset of the latest record of its key; null if not for that"),
-    ("delete_horizon_ms", LONG, "when a tombstone or marker may go, as stored or as now set"),
+    ("rule", STRING, "the reason: see docs/explain.md"),
+    ("superseded_by", LONG, "the offset of the latest record of its key; null for other reasons"),
+    ("delete_horizon_ms", LONG, "when a tombstone or marker may be removed, as stored or set now"),
     ("marker_offset", LONG, "of the marker that aborted its transaction"),
-    ("held_until_ms", LONG, "when min.compaction.lag.ms lets the cleaner at it"),
-    ("held_by", LONG, "the producer whose open transaction keeps the cleaner off"),
-    ("record_count", INT, "of a row that is about a batch: how many it had"),
+    ("held_until_ms", LONG, "when min.compaction.lag.ms allows cleaning"),
+    ("held_by", LONG, "the producer whose open transaction blocks the cleaner"),
+    ("record_count", INT, "if the row is about a batch: how many it had"),
     ("detail", STRING, "the rule as a sentence"),
     ("path", STRING, "the partition's directory; only if `columns` names it"),
-    ("path_base64", STRING, "of a path that is no UTF-8; only if `columns` names it"),
+    ("path_base64", STRING, "the bytes of a path that is not UTF-8; only if `columns` names it"),
 )
 
 COLUMNS: dict[str, Columns] = {
@@ -418,11 +422,11 @@ ON_REQUEST: dict[str, frozenset[str]] = {
     "compaction": frozenset({"path", "path_base64"}),
 }
 WHAT_IF = frozenset({"compaction"})
-"""Tables of what would be, not of what is there: those who want everything do not mean them."""
+"""Tables of what would happen, not of what is there: an export of everything leaves them out."""
 
 
 def column_names(table: str) -> tuple[str, ...]:
-    """Those a table has unless `columns` says otherwise."""
+    """Return the columns that a table has by default."""
     hidden = ON_REQUEST.get(table, frozenset())
     return tuple(name for name, _, _ in COLUMNS[table] if name not in hidden)
 
@@ -430,9 +434,9 @@ def column_names(table: str) -> tuple[str, ...]:
 def spark_schema(
     table: str, columns: Sequence[str] | None = None, shown: Sequence[str] | None = None
 ) -> StructType:
-    """All columns but those on request, or just these, in the order in which they are named.
+    """Return the schema with the default columns, or with `columns` in the given order.
 
-    `shown` is what they are called, if that is to differ.
+    `shown` are the names to show, if they differ.
     """
     known = {name: (kind, comment) for name, kind, comment in COLUMNS[table]}
     names = columns or column_names(table)
@@ -446,7 +450,7 @@ def spark_schema(
 
 @cache
 def arrow_schema(table: str, columns: tuple[str, ...] | None = None) -> pa.Schema:
-    """What Spark expects of the Arrow batches of that schema."""
+    """Return the schema that Spark expects of the Arrow batches of the table."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     kinds = {name: kind for name, kind, _ in COLUMNS[table]}
@@ -455,7 +459,7 @@ def arrow_schema(table: str, columns: tuple[str, ...] | None = None) -> pa.Schem
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """A hint for a name that is not known; empty if none is near."""
+    """Return a hint with a known name that is similar; empty if there is none."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
     return f" (did you mean {by_lower[close[0]]}?)" if close else ""

@@ -1,9 +1,9 @@
-"""Where the batches of a segment begin, and which times it reaches, without reading it.
+"""Where the batches of a segment begin, and which times it reaches, without reading it whole.
 
-By its offset index if that is sound, else by the headers of its batches. A position of an index is
-used if the batch that begins there ends at the offset of the entry. A time index is believed if it
-is that of a segment that is not written to any more, whole, and the batches behind its last entry
-bear it out: cut between two entries it looks as sound as any.
+The offset index is used if it is sound, else the headers of the batches. A position of an index is
+used if the batch that begins there ends at the offset of the entry. A time index is used if it is
+whole, its segment is no longer written to, and the batches after its last entry agree with it: an
+index that is cut between two entries looks sound.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.index_end import Stop
 from kafka_format.offset_index import decode_offset_index
 from kafka_format.time_index import decode_time_index
-from kafka_log.checks.time_indexes import first_later
+from kafka_log.checks.time_indexes import first_uncovered
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.time_index import TimeIndexFile
-    from kafka_log.checks.time_indexes import Later
+    from kafka_log.checks.time_indexes import UncoveredBatch
     from kafka_log.inventory.inventory import Segment
     from pipelines.source.storage import Storage
 
     Int64s = npt.NDArray[np.int64]
 
 _OFFSETS = BATCH.reader("base_offset", "magic", "last_offset_delta")
-"""Of a legacy message the last is part of something else, and the smallest has room for it."""
-_MOST_TAIL = 16 * 1024 * 1024
-"""What lies behind the last entry of a time index is looked at if it is less: a plan must be quick,
-and whoever reads the segment finds out anyway."""
+"""In a legacy message the last field is part of something else; the smallest is long enough."""
+_MAX_TAIL_BYTES = 16 * 1024 * 1024
+"""The most bytes after the last entry of a time index to check: a plan must be quick, and a reader
+of the segment finds out anyway."""
 
 
-class Entries(NamedTuple):
+class BatchEntries(NamedTuple):
     """Batches of a segment that are known without reading it."""
 
     first_offsets: Int64s
@@ -50,7 +50,7 @@ class Entries(NamedTuple):
     positions: Int64s
 
 
-def index_entries(segment: Segment, size: int, storage: Storage) -> Entries | None:
+def index_entries(segment: Segment, size: int, storage: Storage) -> BatchEntries | None:
     file = segment.files.get(FileKind.OFFSET_INDEX)
     if file is None:
         return None
@@ -61,15 +61,15 @@ def index_entries(segment: Segment, size: int, storage: Storage) -> Entries | No
     if index.stop not in (Stop.END_OF_FILE, Stop.ZERO_PADDING) or not len(index.entries):
         return None
     positions = index.entries["position"].astype(np.int64)
-    # Batches between two entries are known by neither: the later may begin behind the earlier.
+    # An entry does not say where the batches between it and the one before begin.
     firsts = np.concatenate([[segment.base_offset], index.offsets[:-1] + 1])
-    return Entries(firsts, index.offsets, positions) if positions[-1] < size else None
+    return BatchEntries(firsts, index.offsets, positions) if positions[-1] < size else None
 
 
 def are_batches(
-    segment: Segment, entries: Entries, positions: Iterable[int], storage: Storage
+    segment: Segment, entries: BatchEntries, positions: Iterable[int], storage: Storage
 ) -> bool:
-    """Whether a batch begins at each of them, and ends at the offset that the index says."""
+    """Return whether a batch begins at each position and ends at the offset in the index."""
     with storage.open(_log(segment)) as file:
         for position in positions:
             file.seek(position)
@@ -84,16 +84,16 @@ def are_batches(
     return True
 
 
-def walked_entries(segment: Segment, storage: Storage) -> Entries:
-    """Every batch, as far as headers follow each other; what lies behind damage may be anything."""
+def walked_entries(segment: Segment, storage: Storage) -> BatchEntries:
+    """Return every batch as far as headers follow each other; anything may follow damage."""
     found = [np.empty((3, 0), np.int64)]
     with storage.open(_log(segment)) as file:
         walk = HeaderWalk(file, path=_log(segment))
         for batches in walk:
-            is_wrapper = batches.is_legacy & (batches.codec != 0)  # which tells its last offset
+            is_wrapper = batches.is_legacy & (batches.codec != 0)  # gives only its last offset
             first = np.where(is_wrapper, segment.base_offset, batches.base_offset)
             found.append(np.stack([first, batches.last_offset, batches.position]))
-    entries = Entries(*np.concatenate(found, axis=1))
+    entries = BatchEntries(*np.concatenate(found, axis=1))
     is_damaged = walk.end is not None and walk.end.reason in ("corrupt_batch", "truncated_batch")
     if is_damaged and len(entries.positions):
         entries.first_offsets[-1] = segment.base_offset  # so that the rest of the file is read
@@ -108,35 +108,37 @@ def _log(segment: Segment) -> str:
 
 
 def may_reach(segment: Segment, timestamp: int, storage: Storage) -> bool:
-    """Whether a segment that is full may have a record of this time, or of a later one."""
+    """Return whether a full segment may have a record of this time or later."""
     try:
         index = _time_index(segment, storage)
         if index is None or not len(index.entries) or segment.log is None:
             return True
         if int(index.entries["timestamp"][-1]) >= timestamp:
             return True
-        start = _behind_entry(segment, index, storage)
-        if segment.log.size_in_bytes - start > _MOST_TAIL:
+        start = _after_last_entry(segment, index, storage)
+        if segment.log.size_in_bytes - start > _MAX_TAIL_BYTES:
             return True
         with storage.open(_log(segment)) as file:
-            return first_later(file, index, path=_log(segment), start=start) is not None
+            return first_uncovered(file, index, path=_log(segment), start=start) is not None
     except (OSError, FormatError):
         return True
 
 
-def later_than_its_index(segment: Segment, storage: Storage) -> tuple[TimeIndexFile, Later] | None:
-    """The time index of a segment that is full, and what it should have told and does not."""
+def end_missing_in_index(
+    segment: Segment, storage: Storage
+) -> tuple[TimeIndexFile, UncoveredBatch] | None:
+    """Return the time index of a full segment, and the first batch that it does not cover."""
     index = _time_index(segment, storage)
     if index is None or segment.log is None:
         return None
-    start = _behind_entry(segment, index, storage)
+    start = _after_last_entry(segment, index, storage)
     with storage.open(_log(segment)) as file:
-        later = first_later(file, index, path=_log(segment), start=start)
+        later = first_uncovered(file, index, path=_log(segment), start=start)
     return None if later is None or later.is_damage else (index, later)
 
 
 def _time_index(segment: Segment, storage: Storage) -> TimeIndexFile | None:
-    """None if there is none, or one that does not end as that of a full segment does."""
+    """Return the time index; None if there is none, or if it does not end as a full one does."""
     file = segment.files.get(FileKind.TIME_INDEX)
     if file is None:
         return None
@@ -144,8 +146,8 @@ def _time_index(segment: Segment, storage: Storage) -> TimeIndexFile | None:
     return index if index.stop is Stop.END_OF_FILE else None
 
 
-def _behind_entry(segment: Segment, index: TimeIndexFile, storage: Storage) -> int:
-    """Where a batch begins, with nothing before it that the last entry does not cover."""
+def _after_last_entry(segment: Segment, index: TimeIndexFile, storage: Storage) -> int:
+    """Return a position at which a batch begins; the last entry covers everything before it."""
     if segment.log is None or not len(index.entries):
         return 0
     offset = segment.base_offset + int(index.entries["relative_offset"][-1])

@@ -1,8 +1,8 @@
-"""Whether a query means anything: paths, topics and partitions that are there.
+"""Checks that a query matches something: its paths, topics and partitions must exist.
 
-A name that was mistyped would be an empty table, which looks like an answer. So every path must
-have something of Kafka's, every name of a topic must be there, globs and numbers must match
-something; else the error lists what is there. What a filter of the query leaves out is no error.
+A mistyped name would give an empty table, which looks like an answer. So every path must have Kafka
+files, every named topic must exist, and globs and numbers must match something; otherwise the error
+lists what is there. What a filter of the query leaves out is no error.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from pipelines.source.storage import Storage, StorageError, is_local
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kafka_log.inventory.inventory import File, Inventory, Partition
+    from kafka_log.inventory.inventory import Inventory, InventoryFile, Partition
     from pipelines.source.options import Options
 
 _MOST_NAMES = 10
 _GLOB = frozenset("*?[")
-_OF_RECORDS = frozenset({"records", "batches"})
+_LOG_TABLES = frozenset({"records", "batches"})
 """Tables of live partitions, and of others only if their path was given."""
-_OF_CONTENT = frozenset(
+_CONTENT_TABLES = frozenset(
     {
         *("consumer_offsets", "group_metadata", "transaction_state", "share_group_state"),
         "cluster_metadata",
     }
 )
-"""Tables whose topics are those that records tell of: they need not be here."""
+"""Tables whose topics are named inside records: those topics need not be here."""
 
 
-class ScannedOnce(Storage):
-    """For the time of one plan: what is there does not change meanwhile."""
+class SingleScanStorage(Storage):
+    """Scans once, for the time of one plan: what is there does not change in between."""
 
     @cached_property
     def _scanned(self) -> Inventory:
@@ -47,14 +47,14 @@ class ScannedOnce(Storage):
         return self._scanned
 
 
-def ensure_meant(options: Options, storage: Storage) -> None:
-    """Raises StorageError for paths, OptionsError for topics and partitions."""
+def ensure_matches(options: Options, storage: Storage) -> None:
+    """Raise StorageError for a path, OptionsError for a topic or partition that is not there."""
     inventory = storage.scan()
     given = storage.given_paths()
     _ensure_paths(given, inventory)
-    if options.table in _OF_RECORDS and not any(_partitions(inventory)):
+    if options.table in _LOG_TABLES and not any(_partitions(inventory)):
         raise StorageError(f"{_listed(sorted(given))}: found no partition, expected one or more")
-    if options.is_narrowed and options.table not in _OF_CONTENT:
+    if options.is_narrowed and options.table not in _CONTENT_TABLES:
         _ensure_selected(options, inventory, given)
 
 
@@ -66,27 +66,27 @@ def _partitions(inventory: Inventory) -> Iterator[Partition]:
 
 
 def _ensure_paths(given: Iterable[str], inventory: Inventory) -> None:
-    there = {each.path.rstrip("/") for each in inventory.log_dirs}
-    there |= {each.path.rstrip("/") for each in _partitions(inventory)}
-    missing = [path for path in given if path not in there]
+    known = {each.path.rstrip("/") for each in inventory.log_dirs}
+    known |= {each.path.rstrip("/") for each in _partitions(inventory)}
+    missing = [path for path in given if path not in known]
     if not missing:
         return
-    there |= {file.path for file in _kafka_files(inventory)}
-    # What could not be listed is told elsewhere: it is not known to have nothing.
-    there |= {problem.path for problem in inventory.all_problems()}
-    there = set(map(_real, there))
+    known |= {file.path for file in _kafka_files(inventory)}
+    # What could not be listed is reported elsewhere: it may have Kafka files.
+    known |= {problem.path for problem in inventory.all_problems()}
+    known = set(map(_real, known))
     for path in sorted(missing):
         real = _real(path)
-        if real not in there and not any(each.startswith(f"{real}/") for each in there):
+        if real not in known and not any(each.startswith(f"{real}/") for each in known):
             raise StorageError(f"{shown_name(path)}: no Kafka files found")
 
 
 def _real(path: str) -> str:
-    """One text for all ways to say it."""
+    """Return one text for all ways to write a path."""
     return os.path.realpath(path) if is_local(path) else path
 
 
-def _kafka_files(inventory: Inventory) -> Iterator[File]:
+def _kafka_files(inventory: Inventory) -> Iterator[InventoryFile]:
     for log_dir in inventory.log_dirs:
         for files in (log_dir.files, *(each.files for each in log_dir.partitions)):
             yield from (each for each in files if each.name.kind is not FileKind.UNKNOWN)
@@ -96,37 +96,41 @@ def _kafka_files(inventory: Inventory) -> Iterator[File]:
 
 
 def _ensure_selected(options: Options, inventory: Inventory, given: frozenset[str]) -> None:
-    here = _known(options, inventory, given)
+    here = _known_partitions(options, inventory, given)
     topics = sorted({topic for topic, _ in here})
     for option, name in _names(options):
         if name not in topics:
-            also = _not_live(name, inventory) if options.table in _OF_RECORDS else ""
+            also = _not_live(name, inventory) if options.table in _LOG_TABLES else ""
             hint = nearest(name, tuple(topics))
             raise OptionsError(
                 f"{option} {shown_name(name)}: no such topic{hint}{also}, expected one of"
                 f" the {len(topics)} here: {_listed(topics)}"
             )
     if any(options.selects(topic, partition) for topic, partition in here):
-        if options.assigned is not None and (lost := sorted(options.assigned - here)):
-            raise OptionsError(f"assign {_pairs(lost)}: no such partition{_numbers(lost, here)}")
+        if options.assigned is not None and (missing := sorted(options.assigned - here)):
+            raise OptionsError(
+                f"assign {_pairs(missing)}: no such partition{_existing_text(missing, here)}"
+            )
         return
     named = {topic for topic in topics if _selects_topic(options, topic)}
     if not named:
         raise OptionsError(
-            f"{_said(options)}: no topic matches, expected one of the {len(topics)} here:"
+            f"{_selection_text(options)}: no topic matches, expected one of the {len(topics)} here:"
             f" {_listed(topics)}"
         )
     pairs = [(topic, -1) for topic in sorted(named)]
-    raise OptionsError(f"{_said(options)}: no such partition{_numbers(pairs, here)}")
+    raise OptionsError(
+        f"{_selection_text(options)}: no such partition{_existing_text(pairs, here)}"
+    )
 
 
-def _known(
+def _known_partitions(
     options: Options, inventory: Inventory, given: frozenset[str]
 ) -> set[tuple[str, int | None]]:
     here = {
         (name_text(each.topic), each.partition)
         for each in _partitions(inventory)
-        if options.table not in _OF_RECORDS or is_meant(each, given)
+        if options.table not in _LOG_TABLES or is_live_or_given(each, given)
     }
     if options.table == "checkpoints":
         here |= {
@@ -138,15 +142,15 @@ def _known(
     return here
 
 
-def is_meant(partition: Partition, given: frozenset[str]) -> bool:
-    """Whether records of it are read: a live one, or one whose path was given."""
+def is_live_or_given(partition: Partition, given: frozenset[str]) -> bool:
+    """Return whether its records are read: it is live, or its path was given."""
     inside = f"{partition.path.rstrip('/')}/"
     was_named = any(f"{path}/".startswith(inside) for path in given)
     return partition.state is DirectoryKind.PARTITION or was_named
 
 
 def _names(options: Options) -> Iterator[tuple[str, str]]:
-    """Topics that are named, not matched, each with the option that names it."""
+    """Yield the topics that are named, not matched, each with the option that names it."""
     for name in options.topics:
         if not _GLOB & set(name):
             yield "topics", name
@@ -165,33 +169,35 @@ def _selects_topic(options: Options, topic: str) -> bool:
 
 
 def _not_live(name: str, inventory: Inventory) -> str:
-    """Of a topic that has directories, but none that lives."""
+    """Return a hint for a topic that has directories, but no live one."""
     paths = [each.path for each in _partitions(inventory) if name_text(each.topic) == name]
     if not paths:
         return ""
     return f" that lives (give the path to read {_listed(sorted(paths))})"
 
 
-def _said(options: Options) -> str:
-    said = [f"topics {','.join(options.topics)}"] if options.topics else []
-    said += [f"subscribe {','.join(options.subscribed)}"] if options.subscribed else []
+def _selection_text(options: Options) -> str:
+    parts = [f"topics {','.join(options.topics)}"] if options.topics else []
+    parts += [f"subscribe {','.join(options.subscribed)}"] if options.subscribed else []
     if options.subscribed_pattern is not None:
-        said.append(f"subscribePattern {options.subscribed_pattern}")
+        parts.append(f"subscribePattern {options.subscribed_pattern}")
     if options.assigned is not None:
-        said.append(f"assign {_pairs(sorted(options.assigned))}")
+        parts.append(f"assign {_pairs(sorted(options.assigned))}")
     if options.partitions is not None:
         numbers = sorted(options.partitions)
-        said.append(f"partitions {_listed(list(map(str, numbers)))}")
-    return shown_name(", ".join(said))
+        parts.append(f"partitions {_listed(list(map(str, numbers)))}")
+    return shown_name(", ".join(parts))
 
 
 def _pairs(pairs: Iterable[tuple[str, int]]) -> str:
     return _listed([f"{topic}-{number}" for topic, number in pairs])
 
 
-def _numbers(wanted: Iterable[tuple[str, int]], here: Iterable[tuple[str, int | None]]) -> str:
-    """What is there of the topics that were asked for."""
-    topics = {topic for topic, _ in wanted}
+def _existing_text(
+    requested: Iterable[tuple[str, int]], here: Iterable[tuple[str, int | None]]
+) -> str:
+    """Return the partitions that the requested topics have."""
+    topics = {topic for topic, _ in requested}
     found = sorted((topic, -1 if each is None else each) for topic, each in here if topic in topics)
     return f", expected one of the {len(found)} here: {_pairs(found)}"
 
@@ -202,5 +208,5 @@ def _listed(names: list[str]) -> str:
 
 
 def shown_name(name: str) -> str:
-    """As an error may show it."""
+    """Return the name as an error shows it."""
     return escaped(name_text(name))

@@ -1,13 +1,13 @@
-"""Where the files are: local paths, and URIs of S3, GCS, ABFS and HDFS through pyarrow.fs.
+"""Access to the files: local paths, and URIs of S3, GCS, ABFS and HDFS through pyarrow.fs.
 
-Everything is opened for reading, and every byte read is counted (`bytes_read`). Local files stay
-plain files, for speed. A URI may carry what pyarrow takes there (`?endpoint_override=…&scheme=…`,
-a user and password); rows show paths without them.
+Everything is opened for reading only, and every byte read is counted (`bytes_read`). Local files
+stay plain files, for speed. A URI may carry what pyarrow accepts there
+(`?endpoint_override=…&scheme=…`, a user and password); rows show paths without them.
 
-What lies in a log dir is decided by kafka_log.inventory.scan, which looks at directories. For a
-remote one it is given a shadow: a temporary directory of the same names, sizes and times, in which
-only the small files are real (checkpoints, properties, the KRaft metadata); segments and indexes
-are holes.
+kafka_log.inventory.scan decides what is in a log dir, and it reads directories. For a remote log
+dir it gets a shadow: a temporary directory with the same names, sizes and times, in which only the
+small files have content (checkpoints, properties, the KRaft metadata); segments and indexes are
+holes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from kafka_format.file_kinds import SEGMENT_KINDS
 from kafka_log.disk.files import DiskFiles, File, Files
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.inventory.inventory import unread_names
+from kafka_log.inventory.nearby import names_near
 from kafka_log.inventory.scan import scan
 from kafka_log.names import (
     CLUSTER_METADATA_TOPIC,
@@ -56,26 +57,26 @@ _HOLES = frozenset(
         FileKind.UNKNOWN,
     }
 )
-"""What a scan does not open."""
+"""Files that a scan does not open."""
 _SCHEMES = frozenset({"s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs"})
-"""What pyarrow opens by a URI; Spark's own name for S3 is s3a."""
-_REFUSALS = frozenset({errno.EACCES, errno.EPERM, errno.EIO})
-_AHEAD = 1024 * 1024
-_in_this_process = 0
+"""URI schemes that pyarrow opens; Spark's own name for S3 is s3a."""
+_PERMANENT_ERRORS = frozenset({errno.EACCES, errno.EPERM, errno.EIO})
+_READ_AHEAD = 1024 * 1024
+_process_bytes = 0
 _T = TypeVar("_T")
 
 
 def process_bytes_read() -> int:
-    """By every Storage of this process: a worker of Spark does one thing at a time."""
-    return _in_this_process
+    """Return the bytes read by every Storage of this process; a Spark worker runs one task."""
+    return _process_bytes
 
 
 class StorageError(OptionsError):
-    """A path at which there is nothing to read."""
+    """There is nothing to read at a path."""
 
 
 class Storage:
-    """Some paths, as a user gave them. Picklable: what is open is opened anew elsewhere."""
+    """The paths that a user gave. Picklable: files are opened again in the other process."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self.paths = tuple(paths)
@@ -85,17 +86,17 @@ class Storage:
         return Storage, (self.paths,)
 
     def count(self, size: int) -> None:
-        """So many bytes were read."""
-        global _in_this_process  # noqa: PLW0603  # see process_bytes_read
+        """Add to the bytes read."""
+        global _process_bytes  # noqa: PLW0603  # see process_bytes_read
         self.bytes_read += size
-        _in_this_process += size
+        _process_bytes += size
 
     def __repr__(self) -> str:
         return f"Storage({', '.join(shown(path) for path in self.paths)})"
 
     @cached_property
     def _remotes(self) -> dict[str, FileSystem]:
-        """By scheme and authority."""
+        """File systems by scheme and authority."""
         remotes = {}
         for path in self.paths:
             if _is_remote(path):
@@ -104,7 +105,7 @@ class Storage:
         return remotes
 
     def scan(self) -> Inventory:
-        """What is there, by kafka_log's rules. Raises StorageError where nothing is."""
+        """Return what is there, by kafka_log's rules. Raises StorageError if nothing is."""
         local = [each for path in self.paths if not _is_remote(path) for each in _expand(path)]
         inventory = scan(local)
         self._refuse_missing(inventory)
@@ -123,14 +124,14 @@ class Storage:
         return inventory
 
     def _refuse_missing(self, inventory: Inventory) -> None:
-        """A path that was given must be there; what a glob found is as good as it is."""
+        """Check that each given path exists; a path that a glob matched may have vanished."""
         named = set(map(local_path, self.paths))
         for problem in inventory.problems:
             if problem.path in named:
                 raise StorageError(f"{problem.path}: {problem.message}")
 
     def given_paths(self) -> frozenset[str]:
-        """Paths as they stand in an inventory, for those who ask whether one was named."""
+        """Return the paths in the form that an inventory has, to ask whether one was given."""
         return self._given_paths
 
     @cached_property
@@ -145,14 +146,14 @@ class Storage:
         return frozenset(each.rstrip("/") for each in local | remote)
 
     def open(self, path: str) -> BinaryIO:
-        """For reading, unbuffered; reads are counted."""
+        """Open a file for reading, unbuffered; reads are counted."""
         if not _is_remote(path):
             return cast("BinaryIO", _LocalFile(local_path(path), self))
         source = self._remotes[_root(path)].open_input_file(_inner(path))
         return cast("BinaryIO", _RemoteFile(source, self))
 
     def read(self, path: str, *, limit: int) -> bytes:
-        """The whole of a small file. Raises OSError, too if it is larger than `limit`."""
+        """Return the content of a small file. Raises OSError, also if it is larger than `limit`."""
         with self.open(path) as file:
             size = file.seek(0, io.SEEK_END)
             if size > limit:
@@ -161,11 +162,11 @@ class Storage:
             return file.read()
 
     def files(self, directory: str) -> Files:
-        """A directory as the rules of kafka_log take it; it cannot be written to."""
-        return _ReadOnlyFiles(self, directory)
+        """Return a directory in the form that kafka_log takes, read-only."""
+        return _StorageFiles(self, directory)
 
     def names(self, directory: str) -> list[str]:
-        """Of its regular files, sorted."""
+        """Return the names of the regular files in a directory, sorted."""
         if not _is_remote(directory):
             return DiskFiles(directory).names()
         filesystem = self._remotes[_root(directory)]
@@ -174,7 +175,7 @@ class Storage:
     # ------------------------------------------------------------------ remote log dirs
 
     def _scan_remote(self, uris: list[str]) -> Inventory:
-        """Of one store, so that what is named twice is there once."""
+        """Scan all paths of one store at once, so that a path given twice is listed once."""
         filesystem = self._remotes[_root(uris[0])]
         shadow = Path(tempfile.mkdtemp(prefix="kafka-forensics-"))
         try:
@@ -183,8 +184,8 @@ class Storage:
                 for path in _glob_remote(filesystem, uri):
                     _shadow(filesystem, path, uri, shadow)
                     paths.append(str(shadow / _inner(path).lstrip("/")))
-            return _moved(scan(paths), f"{shadow}/", _start(uris[0]))
-        except OSError as error:  # a store that does not answer, or not to us
+            return _with_uris(scan(paths), f"{shadow}/", _start(uris[0]))
+        except OSError as error:  # the store does not answer, or refuses us
             where = ", ".join(map(shown, uris))
             raise StorageError(f"{where}: {_first_line(error)}") from None
         finally:
@@ -192,7 +193,7 @@ class Storage:
 
 
 def _shadow(filesystem: FileSystem, path: str, uri: str, shadow: Path) -> None:
-    found = _company(filesystem, _inner(path))
+    found = _files_around(filesystem, _inner(path))
     if not found:
         raise StorageError(f"{shown(uri)}: No such file or directory")
     for info in found:
@@ -204,7 +205,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _has_anything(inventory: Inventory) -> bool:
-    """Whether a name there is Kafka's: of a file that was given, nobody else has asked."""
+    """Return whether any name there is Kafka's; a file that was given has not been checked yet."""
     return any(
         log_dir.meta is not None
         or any(file.name.kind is not FileKind.UNKNOWN for file in log_dir.files)
@@ -221,8 +222,8 @@ def _is_remote(path: str) -> bool:
 
 
 def is_refused(error: OSError, path: str) -> bool:
-    """Whether the disk does not give us a file, now or later; other errors may pass."""
-    return is_local(path) and error.errno in _REFUSALS
+    """Return whether the disk refuses a file for good; other errors may pass."""
+    return is_local(path) and error.errno in _PERMANENT_ERRORS
 
 
 def is_local(path: str) -> bool:
@@ -230,19 +231,19 @@ def is_local(path: str) -> bool:
 
 
 def local_path(path: str) -> str:
-    """Without `file:`, which Spark and Java put before one: `file:/data`, `file:///data`."""
+    """Return the path without the `file:` of Spark and Java: `file:/data`, `file:///data`."""
     if path.startswith("file:/"):
         return path.removeprefix("file:").removeprefix("//")
     return path
 
 
 def shown(path: str) -> str:
-    """As rows and errors have it: without password and settings."""
+    """Return the path as rows and errors show it: without password and settings."""
     return _root(path) + _inner(path) if _is_remote(path) else path
 
 
 def _root(uri: str) -> str:
-    """Before the path inside its file system: `s3://`, but `hdfs://namenode`."""
+    """Return what precedes the path inside its file system: `s3://`, but `hdfs://namenode`."""
     parts = urlsplit(uri)
     host = parts.hostname or "" if _has_host(parts.scheme) else ""
     return f"{parts.scheme}://{host}"
@@ -253,12 +254,12 @@ def _has_host(scheme: str) -> bool:
 
 
 def _start(uri: str) -> str:
-    """Before a path without a leading slash."""
+    """Return what precedes a path without a leading slash."""
     return _root(uri) + ("/" if _has_host(urlsplit(uri).scheme) else "")
 
 
 def _inner(uri: str) -> str:
-    """The path inside its file system, as pyarrow has it: a bucket or container comes first."""
+    """Return the path inside its file system, as in pyarrow: the bucket or container is first."""
     parts = urlsplit(uri)
     path = parts.path.rstrip("/")
     if _has_host(parts.scheme):
@@ -285,7 +286,7 @@ def _connect(uri: str) -> tuple[FileSystem, str]:
 
 
 def _without_glob(uri: str) -> str:
-    """A `?` in a URI begins its settings, so globs there have `*` and `[` alone."""
+    """Drop the parts with a glob; only `*` and `[`, since a `?` begins the settings of a URI."""
     location, mark, query = uri.partition("?")
     scheme, separator, rest = location.partition("://")
     kept = [part for part in rest.split("/") if not (_MAGIC | {"{"}) & set(part)]
@@ -293,7 +294,7 @@ def _without_glob(uri: str) -> str:
 
 
 def _expand(path: str) -> list[str]:
-    """Local paths that a glob means; of a plain path itself, there or not."""
+    """Return the local paths that a glob matches; a plain path as it is."""
     plain = local_path(path)
     if not (_MAGIC | {"{"}) & set(plain) or _exists(plain):
         return [plain]
@@ -305,12 +306,13 @@ def _expand(path: str) -> list[str]:
             matches = glob.glob(each, recursive=True)  # noqa: PTH207  # takes absolute patterns
             found |= dict.fromkeys(sorted(matches))
     if not found:
-        raise StorageError(f"{path}: found no match, expected at least one path")
+        near = names_near(plain)
+        raise StorageError(f"{path}: found no match, expected at least one path{near}")
     return list(found)
 
 
 def _exists(path: str) -> bool:
-    """Tell whether something is there; nothing is under a name that is too long."""
+    """Return whether a path exists; one that is too long does not."""
     try:
         return Path(path).exists()
     except OSError:
@@ -325,18 +327,18 @@ def _alternatives(path: str) -> list[str]:
 
 
 def _glob_remote(filesystem: FileSystem, uri: str) -> list[str]:
-    """The same of a URI: without its settings, and with what its globs mean."""
+    """Return the URIs that a URI with globs matches, without its settings."""
     found = [
         path
         for each in _alternatives(_inner(uri).lstrip("/"))
-        for path in _reached(filesystem, each)
+        for path in _matching_paths(filesystem, each)
     ]
     if not found:
         raise StorageError(f"{shown(uri)}: found no match, expected at least one path")
     return [f"{_start(uri)}{path}" for path in sorted(set(found))]
 
 
-def _reached(filesystem: FileSystem, pattern: str) -> list[str]:
+def _matching_paths(filesystem: FileSystem, pattern: str) -> list[str]:
     first, *rest = pattern.split("/")
     reached = [first]
     for part in rest:
@@ -358,12 +360,12 @@ def _infos(
     from pyarrow.fs import FileSelector, FileType
 
     selector = FileSelector(path, recursive=deep, allow_not_found=True)
-    wanted = (FileType.File, FileType.Directory) if directories else (FileType.File,)
-    return [info for info in filesystem.get_file_info(selector) if info.type in wanted]
+    kinds = (FileType.File, FileType.Directory) if directories else (FileType.File,)
+    return [info for info in filesystem.get_file_info(selector) if info.type in kinds]
 
 
-def _company(filesystem: FileSystem, path: str) -> list[FileInfo]:
-    """The files below a path, or itself with those beside it; and those of the directory above."""
+def _files_around(filesystem: FileSystem, path: str) -> list[FileInfo]:
+    """Return the files below a path, or a file with its neighbours, and those one level above."""
     from pyarrow.fs import FileType
 
     parent, _, _ = path.rpartition("/")
@@ -393,30 +395,30 @@ def _shadow_file(filesystem: FileSystem, info: FileInfo, shadow: Path) -> None:
         os.utime(target, ns=(info.mtime_ns, info.mtime_ns))
 
 
-def _moved(value: _T, shadow: str, start: str) -> _T:
-    """The same inventory, with every path below `shadow` as the URI that it stands for."""
-    moved: Any = value
+def _with_uris(value: _T, shadow: str, start: str) -> _T:
+    """Return the inventory with each path below `shadow` replaced by the URI it stands for."""
+    replaced: Any = value
     if isinstance(value, str):
-        moved = value.replace(shadow, start)
+        replaced = value.replace(shadow, start)
     elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [each.name for each in dataclasses.fields(value) if each.init]
-        moved = dataclasses.replace(
-            value, **{name: _moved(getattr(value, name), shadow, start) for name in names}
+        replaced = dataclasses.replace(
+            value, **{name: _with_uris(getattr(value, name), shadow, start) for name in names}
         )
     elif isinstance(value, tuple) and hasattr(value, "_make"):
-        moved = value._make(_moved(each, shadow, start) for each in value)
+        replaced = value._make(_with_uris(each, shadow, start) for each in value)
     elif isinstance(value, tuple):
-        moved = tuple(_moved(each, shadow, start) for each in value)
+        replaced = tuple(_with_uris(each, shadow, start) for each in value)
     elif isinstance(value, Mapping):
-        moved = {key: _moved(each, shadow, start) for key, each in value.items()}
-    return cast("_T", moved)
+        replaced = {key: _with_uris(each, shadow, start) for key, each in value.items()}
+    return cast("_T", replaced)
 
 
 # ------------------------------------------------------------------------------- open files
 
 
 class _LocalFile(io.RawIOBase):
-    """A file of the evidence; whoever watches it (access.watching) compares it at the end."""
+    """A file of the evidence; access.watching compares it when the watch ends."""
 
     def __init__(self, path: str, storage: Storage) -> None:
         limit = largest_size(parse_file_name(Path(path).name).kind)
@@ -444,13 +446,13 @@ class _LocalFile(io.RawIOBase):
         return got
 
     def close(self) -> None:
-        if hasattr(self, "_file"):  # else it could not be opened
+        if hasattr(self, "_file"):  # not set if it could not be opened
             self._file.close()
         super().close()
 
 
 class _RemoteFile(io.RawIOBase):
-    """Small reads are answered from a block read ahead: each request costs milliseconds."""
+    """Answers small reads from a block that is read ahead: each request costs milliseconds."""
 
     def __init__(self, source: Any, storage: Storage) -> None:
         self._source = source
@@ -481,12 +483,12 @@ class _RemoteFile(io.RawIOBase):
 
     def readinto(self, buffer: Any, /) -> int:
         target = memoryview(buffer).cast("B")
-        wanted = max(0, min(len(target), self._size - self._position))
+        kinds = max(0, min(len(target), self._size - self._position))
         start = self._position - self._block_start
         if not 0 <= start < len(self._block):
-            self._fill(max(wanted, min(_AHEAD, self._size - self._position)))
+            self._fill(max(kinds, min(_READ_AHEAD, self._size - self._position)))
             start = 0
-        got = self._block[start : start + wanted]
+        got = self._block[start : start + kinds]
         target[: len(got)] = got
         self._position += len(got)
         return len(got)
@@ -532,8 +534,8 @@ class _StoredFile(File):
         self._file.close()
 
 
-class _ReadOnlyFiles(Files):
-    """A directory of a storage. Evidence is never written to."""
+class _StorageFiles(Files):
+    """A directory of a storage; evidence is never written to."""
 
     def __init__(self, storage: Storage, directory: str) -> None:
         self._storage = storage

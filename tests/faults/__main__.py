@@ -43,7 +43,8 @@ def _sweep(arguments: argparse.Namespace, base: Path) -> int:
     sources = directories.make(base / "sources")
     sweep.warm_up(sources["plain"], base)
     chosen = random.Random(_SEED)
-    totals, wrong = [], []
+    totals: list[Row] = []
+    wrong: list[Row] = []
     for case in sweep.CASES:
         if arguments.case and case.name not in arguments.case:
             continue

@@ -7,7 +7,7 @@ What is counted: functions of `os` that take a path below the root or a descript
 `fcntl.lockf`, and what `open` and `Path.open` make of them. Closing a file is not counted.
 """
 
-import _pyio
+import _pyio  # type: ignore[import-not-found]
 import builtins
 import errno
 import fcntl
@@ -16,8 +16,9 @@ import os
 import shutil
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 _LOOKS = ("stat", "lstat", "readlink", "access")
 _LISTS = ("scandir", "listdir")
@@ -40,7 +41,7 @@ BY_PATH = frozenset({"open", "create", "mkdir", "rmdir", "unlink", "remove", *_L
 _BY_OTHERS = ("shrink", "vanish", "replace")
 _KILLED = 137
 
-os_exit = os._exit
+os_exit: Callable[[int], NoReturn] = os._exit
 
 
 class Call(NamedTuple):
@@ -302,7 +303,8 @@ def _change(kind: str, path: Path) -> None:
 
 def _place() -> str:
     """The calls of our own packages, the innermost first."""
-    frames, frame = [], sys._getframe(2)
+    frames: list[str] = []
+    frame = sys._getframe(2)
     root = str(Path(__file__).parents[2])
     while frame is not None and len(frames) < 6:
         code = frame.f_code

@@ -4,6 +4,7 @@ import os
 import shutil
 import uuid
 from pathlib import Path
+from typing import Any
 
 from kafka_format.batch import encode_batch
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
@@ -51,7 +52,7 @@ def _partition(directory: Path, *, batches: int, with_transaction: bool) -> None
     clock = FixedClock(BEGIN)
     config = LogConfig(segment_index_bytes=4096, transaction_partition_verification_enable=False)
     log = PartitionLog.open(
-        DiskFiles(directory), config, clock, Scheduler(clock), topic_id=uuid.UUID(int=7)
+        DiskFiles(directory), config, Scheduler(clock), topic_id=uuid.UUID(int=7)
     )
     for number in range(batches):
         clock.now_ms = BEGIN + number * 1000
@@ -69,7 +70,7 @@ def _partition(directory: Path, *, batches: int, with_transaction: bool) -> None
 
 
 def _abort(log: PartitionLog, now_ms: int) -> None:
-    producer = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "is_transactional": True}
     record = SimpleRecord(now_ms, b"key-0", b"aborted")
     log.append_as_leader(encode_batch([record], base_sequence=0, **producer), 3)
     key, value = encode_control_record(end_transaction_marker(ControlRecordType.ABORT, 1))

@@ -19,9 +19,10 @@ import traceback
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from kafka_format.log_file import LogFile
+from tests.faults import calls as faulty_calls
 from tests.faults.calls import Call, Calls, Fault
 from tests.faults.directories import NOW
 
@@ -113,7 +114,7 @@ class Sweep:
         again = self.run()
         if again[:2] != self.undisturbed[:2] or len(again.calls) != len(self.undisturbed.calls):
             raise AssertionError(f"{case.name}: two undisturbed runs differ")
-        self._repaired: dict[str, str] | None = None
+        self._repaired: dict[str, list[tuple[int, bytes]]] | None = None
 
     @property
     def data(self) -> Path:
@@ -148,7 +149,9 @@ class Sweep:
             self.prepare()
         before = {path.name for path in self.run_directory.iterdir()}
         code = self.child([self.case.verb, str(self.data), *self._options()], fault)
-        told = json.loads((self._results / "calls").read_text() or '{"made": [], "fired": null}')
+        reported = json.loads(
+            (self._results / "calls").read_text() or '{"made": [], "fired": null}'
+        )
         output = self.run_directory / "out"
         left = {path.name for path in self.run_directory.iterdir()} - before - {"out"}
         left |= {f"tmp/{path.name}" for path in (self.run_directory / "tmp").glob("*")}
@@ -156,8 +159,8 @@ class Sweep:
             code=code,
             out=(self._results / "out").read_text(errors="replace"),
             err=(self._results / "err").read_text(errors="replace"),
-            calls=[Call(*each) for each in told["made"]],
-            fired=None if told["fired"] is None else Call(*told["fired"]),
+            calls=[Call(*each) for each in reported["made"]],
+            fired=None if reported["fired"] is None else Call(*reported["fired"]),
             evidence=contents(self.data),
             output=contents(output) if output.exists() else None,
             left=tuple(sorted(left)),
@@ -183,10 +186,10 @@ class Sweep:
         note = os.open(self._results / "calls", os.O_WRONLY)
 
         def tell() -> None:
-            told = {"made": [] if fault else calls.made, "fired": calls.fired}
-            os.write(note, json.dumps(told).encode())
+            reported = {"made": [] if fault else calls.made, "fired": calls.fired}
+            os.write(note, json.dumps(reported).encode())
 
-        def leave(code: int) -> None:
+        def leave(code: int) -> NoReturn:
             tell()
             os._exit(code)
 
@@ -196,7 +199,7 @@ class Sweep:
             for number, name in ((1, "out"), (2, "err")):
                 os.dup2(os.open(self._results / name, os.O_WRONLY), number)
             tempfile.tempdir = str(self.run_directory / "tmp")
-            sys.modules["tests.faults.calls"].os_exit = leave
+            faulty_calls.os_exit = leave
             verb = import_module(f"jobs.{arguments[0]}")
             with calls:
                 code = verb.main(arguments[1:])

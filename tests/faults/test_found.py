@@ -4,14 +4,18 @@ import errno
 import io
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+from jobs import dump, recover
 from jobs import list as list_verb
-from jobs import recover
 from kafka_format.access import open_evidence, watching
+from kafka_format.batch_layout import HEADER_SIZE
 from kafka_format.checkpoint_file import read_offset_checkpoint
 from kafka_log.disk.files import DiskFiles
+from kafka_log.disk.output import whole_directory
+from kafka_log.inventory import log_end, lost_segments
 from pipelines.engine import partition_tasks
 from tests.faults.calls import Calls, Fault
 from tests.faults.directories import NOW, make
@@ -101,6 +105,45 @@ def test_a_metadata_log_that_the_disk_does_not_give_is_not_malformed(sources, ca
     assert "malformed" not in err
 
 
+def test_dump_names_the_log_that_an_index_points_into(sources, capsys, monkeypatch):
+    """It named the index, through which it came to the log."""
+    partition = sources["kraft"] / "__cluster_metadata-0"
+    log = partition / "00000000000000000000.log"
+    real = os.pread
+
+    def pread(fd, size, position):
+        if size == HEADER_SIZE and os.path.samestat(os.fstat(fd), log.stat()):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(fd, size, position)
+
+    monkeypatch.setattr(os, "pread", pread)
+    code, _, err = run_verb(dump.main, capsys, partition / "00000000000000000000.index")
+    assert code == 3
+    assert f"{log}: cannot be read: Input/output error" in err
+
+
+def test_list_names_the_index_that_vanishes(sources, tmp_path, capsys, monkeypatch):
+    """It named the log whose end it looked for in the index."""
+    data = tmp_path / "data"
+    shutil.copytree(sources["kraft"], data)
+    index = data / "audit-0" / "00000000000000000000.index"
+    real = log_end.read_log_end
+
+    def read_log_end(log, base_offset, *, index):
+        def open_and_remove(path):
+            file = log_end.open_unbuffered(path)
+            if path == index:
+                Path(path).unlink()
+            return file
+
+        return real(log, base_offset, index=index, open_file=open_and_remove)
+
+    monkeypatch.setattr(lost_segments, "read_log_end", read_log_end)
+    code, _, err = run_verb(list_verb.main, capsys, data)
+    assert code == 3
+    assert f"{index}: changed while it was read: it vanished" in err
+
+
 def test_a_file_that_we_change_is_not_watched_however_its_path_is_written(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "checkpoint").write_bytes(b"1")
@@ -157,3 +200,15 @@ def test_no_copy_is_made_of_a_log_dir_that_loses_a_file_meanwhile(
     assert code == 3
     assert f"{data / name}: changed while it was read: it vanished" in err
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_complete_output_stays_if_its_attempt_cannot_be_removed(tmp_path, monkeypatch):
+    """It ended with an error that named no path: rmtree raises in spite of `ignore_errors`."""
+
+    def rmtree(path, *, ignore_errors):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(shutil, "rmtree", rmtree)
+    with whole_directory(tmp_path / "out", []) as attempt:
+        (attempt / "file").write_bytes(b"1")
+    assert (tmp_path / "out" / "file").read_bytes() == b"1"

@@ -73,7 +73,7 @@ def _log_seeds(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _message_seeds() -> Iterator[tuple[str, bytes]]:
-    """Of each type the newest version: a key, and a value behind the key of its type."""
+    """The newest version of each type: a key, and a value after the key of its type."""
     keys: dict[tuple[str, int], bytes] = {}
     newest = {}
     for vector in json.loads(VECTORS.read_text("utf-8")):

@@ -117,7 +117,7 @@ def _show(arguments: list[str]) -> None:
 
 @contextlib.contextmanager
 def _quiet_spark() -> Iterator[None]:
-    """Spark's own start-up talk is of another process; what fails is told by the verb."""
+    """Spark's own start-up talk is of another process; what fails is reported by the verb."""
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), 2)

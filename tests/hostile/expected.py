@@ -238,7 +238,6 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "special/stray-socket",
     ),
     "list=0 dump=0 offsets=0 retain=0 recover=1 compact=0": (
-        "lengths/checkpoint-beyond-end",
         "lengths/checkpoint-nul",
         "lies/base-offset--5",
         "lies/base-offset-min",
@@ -300,6 +299,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/wrapper-offset-max",
     ),
     "list=0 dump=0 offsets=1 retain=0 recover=1 compact=0": (
+        "lengths/checkpoint-beyond-end",
         "lies/control-type-99",
         "lies/only-segment-control-type-99",
     ),

@@ -40,7 +40,9 @@ def make(path: Path) -> None:
 
 def copy_partition(target: Path | bytes, name: str = "compacted-0") -> None:
     """Copy the living files of a partition; what a broker was about to delete stays behind."""
-    directory = Path(target.decode("utf-8", "surrogateescape") if bytes is type(target) else target)
+    directory = Path(
+        target.decode("utf-8", "surrogateescape") if isinstance(target, bytes) else target
+    )
     directory.mkdir()
     for file in sorted((_source() / name).iterdir()):
         if not file.name.endswith(".deleted"):

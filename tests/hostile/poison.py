@@ -40,13 +40,13 @@ class Poison:
     def marks(self) -> list[str]:
         """What left a mark since the last call, and where it ran."""
         found = [path for path in sorted(self._markers.rglob("*")) if path.is_file()]
-        told = [
+        reported = [
             f"{path.relative_to(self._markers)}: {path.read_text(errors='replace')[:300]}"
             for path in found
         ]
         for path in found:
             path.unlink()
-        return told
+        return reported
 
     def _settings(self, directory: Path) -> None:
         log = self._markers / "event-log"

@@ -239,7 +239,7 @@ def snapshot(base: Path) -> dict[bytes, tuple[bytes, ...]]:
     listed = subprocess.run(
         ["find", base, "-printf", shape], capture_output=True, check=False
     ).stdout.split(b"\0")
-    found = {}
+    found: dict[bytes, tuple[bytes, ...]] = {}
     for path, facts, target in zip(listed[::3], listed[1::3], listed[2::3], strict=False):
         found[path] = (facts, target, _content(base, path, facts))
     return found

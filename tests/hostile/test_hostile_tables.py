@@ -33,7 +33,7 @@ SAMPLE = (
 SAMPLE_TABLES = ("records", "batches", "files", "producer_snapshots", "findings")
 _AT_ONCE = 12
 _HEALTHY_RECORDS = 63
-"""Of transactions-0: offsets 0 to 62, control records among them."""
+"""The offsets of transactions-0: 0 to 62, including control records."""
 
 
 def _read(spark: "SparkSession", table: str, paths: Sequence[str]) -> None:
@@ -98,7 +98,7 @@ def test_every_table_of_every_hostile_directory_is_read(
 ) -> None:
     pipelines.register(spark)
     cases = _readable(group)
-    failures = []
+    failures: list[tuple[str, str, str]] = []
     for start in range(0, len(cases), _AT_ONCE):
         failures += _failures(spark, cases[start : start + _AT_ONCE], [*COLUMNS], tmp_path)
     assert failures == []

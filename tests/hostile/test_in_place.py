@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from tests.hostile import healthy
 from tests.jobs.trees import tree
 from tests.jobs.verbs import run_verb
 
-VERBS = {
+VERBS: dict[str, tuple[Any, ...]] = {
     "retain": (retain.main, "--set=retention.ms=1"),
     "recover": (recover.main, "--clean-shutdown=no", "--set=retention.ms=1"),
     "compact": (compact.main, "--first-dirty=0", "--set=cleanup.policy=compact"),

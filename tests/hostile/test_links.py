@@ -5,20 +5,11 @@ import shutil
 
 import pytest
 
-from jobs import compact, dump, offsets, recover, retain
 from jobs import list as list_verb
 from jobs.options import CLEAN, COULD_NOT_RUN
 from tests import golden
-from tests.jobs.verbs import run_verb
+from tests.jobs.verbs import VERBS, run_verb
 
-VERBS = {
-    "list": list_verb.main,
-    "dump": dump.main,
-    "offsets": offsets.main,
-    "recover": recover.main,
-    "retain": retain.main,
-    "compact": compact.main,
-}
 SETTINGS = {
     "compact": ["--set=cleanup.policy=compact"],
     "recover": ["--files", "--clean-shutdown=no"],  # else only what is lost has a row

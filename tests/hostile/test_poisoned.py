@@ -44,7 +44,7 @@ class Evidence:
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
         }
-        # spark-submit looks for Spark in `..` unless it is told; Spark's own scratch is elsewhere.
+        # spark-submit looks for Spark in `..` unless it is set; its scratch is elsewhere.
         environment |= {"SPARK_HOME": str(SPARK_HOME)} if command[0] == SUBMIT else {}
         done = subprocess.run(
             [*map(str, command)],

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs import compact, dump, offsets, recover, retain
-from jobs import list as list_verb
+from jobs import dump
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS
 from kafka_format.errors import FormatError
 from pipelines.source.options import parse_options
@@ -17,16 +16,8 @@ from pipelines.source.storage import Storage
 from pipelines.source.tables import reader_of
 from pipelines.source.tables.side_files import DamageError
 from tests import golden
-from tests.jobs.verbs import run_verb
+from tests.jobs.verbs import VERBS, run_verb
 
-VERBS = {
-    "list": list_verb.main,
-    "dump": dump.main,
-    "offsets": offsets.main,
-    "recover": recover.main,
-    "retain": retain.main,
-    "compact": compact.main,
-}
 NAME = f"{0:020}.log"
 
 

@@ -71,11 +71,11 @@ def test_a_key_is_shown_as_text_where_that_says_it(key, shown):
 
 def test_the_table_is_written_whole_and_sums_agree_with_the_statistics(capsys, log_dir, tmp_path):
     target = tmp_path / "explained"
-    told = rows(capsys, log_dir, NOW, "--explain", target)
+    reported = rows(capsys, log_dir, NOW, "--explain", target)
     found = parquet.read_table(target).to_pylist()
-    assert len(list(target.glob("*.parquet"))) == len(told) - 1  # all but the metadata log
+    assert len(list(target.glob("*.parquet"))) == len(reported) - 1  # all but the metadata log
     rules = Counter(row["rule"] for row in found)
-    assert sum((Counter(row["rules"]) for row in told), Counter()) == rules
+    assert sum((Counter(row["rules"]) for row in reported), Counter()) == rules
     done = [row for row in rows(capsys, log_dir, NOW) if row["kind"] == "round"]
     records = [
         row for row in found if row["offset"] is not None and not row["rule"].startswith("not_")
@@ -114,7 +114,7 @@ def test_where_it_would_be_written_into_the_evidence_nothing_is(capsys, log_dir,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "reported"),
     [
         (
             ("--explain", "x", "--explain-key", "k"),
@@ -130,10 +130,10 @@ def test_where_it_would_be_written_into_the_evidence_nothing_is(capsys, log_dir,
         (("--explain-key", "base64:§"), "base64:§"),
     ],
 )
-def test_what_makes_no_sense_is_refused(capsys, log_dir, arguments, told):
+def test_what_makes_no_sense_is_refused(capsys, log_dir, arguments, reported):
     code, out, err = run(capsys, log_dir, NOW, *arguments)
     assert (code, out) == (USAGE, "")
-    assert told in err.splitlines()[0]
+    assert reported in err.splitlines()[0]
 
 
 def test_all_settings_are_judged_by_one_clock(capsys, log_dir):
@@ -189,13 +189,13 @@ def test_without_a_compacted_topic_it_says_how_to_force_it(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told", [["--what-if", "delete.retention.ms=0"], ["--explain-key", "k", "--passes", "2"]]
+    "reported", [["--what-if", "delete.retention.ms=0"], ["--explain-key", "k", "--passes", "2"]]
 )
 @pytest.mark.parametrize(
     ("number", "expected"), [(signal.SIGTERM, INTERRUPTED), (signal.SIGHUP, HUNG_UP)]
 )
 def test_ended_from_outside_it_leaves_nothing(
-    capsys, log_dir, tmp_path, monkeypatch, told, number, expected
+    capsys, log_dir, tmp_path, monkeypatch, reported, number, expected
 ):
     def end(*_, **__):
         assert list(tmp_path.iterdir())  # what a pass leaves
@@ -205,7 +205,7 @@ def test_ended_from_outside_it_leaves_nothing(
     monkeypatch.setattr("pipelines.compaction.compaction.opened_log", end)
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup may have started us
     try:
-        code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *told)
+        code, _, _ = run(capsys, log_dir / "compacted.codecs-0", NOW, COMPACT, *reported)
     finally:
         signal.signal(signal.SIGHUP, before)
     assert code == expected
@@ -214,11 +214,11 @@ def test_ended_from_outside_it_leaves_nothing(
 
 def test_delta_is_written_by_spark(delta_spark, capsys, log_dir, tmp_path):
     target = tmp_path / "lake"
-    told = rows(
+    reported = rows(
         capsys,
         *(log_dir, NOW, "--topic", "compacted-later"),
         *("--explain", target, "--explain-format", "delta"),
     )
     found = delta_spark.read.format("delta").load(str(target))
-    assert found.count() == sum(row["rows"] for row in told) > 0
+    assert found.count() == sum(row["rows"] for row in reported) > 0
     assert Path(target, "_delta_log").is_dir()

@@ -13,7 +13,7 @@ from jobs import cli
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, HUNG_UP, INTERRUPTED, USAGE
 from kafka_log.inventory.scan import scan
 from tests.jobs.running import broker_on
-from tests.kafka_log.evidence.test_cluster_metadata import config, log
+from tests.kafka_log.inventory.test_cluster_metadata import config, log
 
 ROOT = Path(__file__).parents[2]
 TOPIC = "tiny.segments"
@@ -155,10 +155,12 @@ def test_usage_is_2(verb, words, capsys, tmp_path):
 
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_a_path_that_does_not_exist_is_3_in_the_same_words(verb, tmp_path, capsys):
-    path = tmp_path / "nowhere"
+    """A path that is not there is most often a slip: the error lists what is."""
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "dat"
     assert words(end(capsys, verb, path, *exporting(tmp_path, verb)), verb) == (
         COULD_NOT_RUN,
-        [f"{path}: No such file or directory"],
+        [f"{path}: No such file or directory ({tmp_path} has data)"],
     )
 
 

@@ -128,3 +128,18 @@ def test_a_mistyped_option_is_refused(capsys, tmp_path):
 def test_the_verb_is_known(capsys):
     assert cli.main(["offsets", "--help"]) == CLEAN
     assert "--replay" in capsys.readouterr().out
+
+
+def test_a_log_that_ends_before_its_checkpoints_is_reported(capsys, tmp_path):
+    """The columns show what a starting broker has; what it no longer has is a finding."""
+    (source,) = golden.log_dirs(golden.shared("unclean-4.3.1"))
+    data = shutil.copytree(source, tmp_path / "data")
+    log = data / "codecs.librdkafka-2" / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:5])
+    code, _, err = run(capsys, data, "--topic", "codecs.librdkafka")
+    assert code == FINDINGS
+    said = f"{log.parent}: the high watermark checkpoint says 60, the log ends at 0"
+    assert err.splitlines()[0] == said
+    (row,) = rows(capsys, log.parent, expect=FINDINGS)
+    assert row["promised_offset"] == 60
+    assert row["promised_by"] == "replication-offset-checkpoint"

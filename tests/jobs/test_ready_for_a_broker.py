@@ -47,9 +47,12 @@ def test_a_log_manager_starts_on_it(oracle, capsys, tmp_path, pack, verb, option
             continue
         if name == "__cluster_metadata-0" or name not in answer["logs"]:
             continue
-        told = answer["logs"][name]
+        reported = answer["logs"][name]
         start = row.get("new_log_start_offset", row["log_start_offset"])
-        assert (told["log_start_offset"], told["log_end_offset"]) == (start, row["log_end_offset"])
+        assert (reported["log_start_offset"], reported["log_end_offset"]) == (
+            start,
+            row["log_end_offset"],
+        )
         compared += 1
     assert compared >= 15
     assert logs_of(out) == written  # and nothing had to be cut

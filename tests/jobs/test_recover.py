@@ -21,7 +21,7 @@ from kafka_log.disk import overlay_files
 from tests import golden
 from tests.jobs.trees import tree
 from tests.jobs.verbs import rows_of_verb, run_verb
-from tests.kafka_log.test_recovery import segment
+from tests.kafka_log.loading.test_partition_recovery import segment
 from tests.unreadable import open_the_way, unreadable
 
 NOW = 1_794_820_000_000

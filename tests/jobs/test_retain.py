@@ -128,7 +128,7 @@ def test_a_log_start_inside_a_segment_stays_in_the_checkpoint(capsys, tmp_path):
     assert deleted(found, "rolled-by.time") == [6, 9]
 
 
-# -------------------------------------------------------------------------------- what is told
+# -------------------------------------------------------------------------------- what is reported
 
 
 def test_nothing_is_written_unless_asked_for(capsys, data):

@@ -58,9 +58,13 @@ OF_COMPACT = {
     "'-1': expected an offset": ["{data}", "--first-dirty", "-1"],
     "an offset applies to one partition": ["{data}", "--first-dirty", "7"],
     "'9223372036854775808': expected an offset": ["{data}", "--first-dirty", str(2**63)],
-    "'0': expected a number of bytes, 16384 or more": ["{data}", "--task-memory", "0"],
+    "'0': expected a size of 16384 bytes or more, such as 128m or 134217728": [
+        "{data}",
+        "--task-memory",
+        "0",
+    ],
     "--explain-format needs --explain": ["{data}", "--explain-format", "parquet"],
-    "'1M': expected a number of bytes": ["{data}", "--dedupe-buffer-size", "1M"],
+    "'1Q': expected a size, such as 128m or 134217728": ["{data}", "--dedupe-buffer-size", "1Q"],
     "did you mean log.cleaner.dedupe": ["{data}", "--set=log.cleaner.dedup.buffer.size=1"],
     "found an empty string, expected a new directory": ["{data}", "--explain", ""],
     "'0': expected 1 or more": ["{data}", "--cores", "0"],
@@ -107,26 +111,26 @@ def test_with_a_malformed_checkpoint_nothing_is_written(capsys, data, tmp_path, 
     where = mode.format(out=tmp_path / "out")
     code, _, err = run_verb(main, capsys, data, *settings, where)
     assert code == COULD_NOT_RUN
-    told = [line for line in err.splitlines() if name in line]
+    reported = [line for line in err.splitlines() if name in line]
     where = f"{data / name}@4: found 'no row', expected topic partition offset"
-    assert told == [f"{where}; nothing was written: repair the file, or move it away"]
+    assert reported == [f"{where}; nothing was written: repair the file, or move it away"]
     assert tree(data) == before
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
 @pytest.mark.parametrize("verb", ALL)
 def test_a_malformed_checkpoint_is_a_finding_where_nothing_is_written(capsys, data, verb):
-    """Kafka takes the log dir offline, which it has to be told apart from."""
+    """Kafka takes the log dir offline, which it has to be reported apart from."""
     name = "cleaner-offset-checkpoint"
     garbage(data, name)
     main, *settings = ALL[verb]
     code, out, err = run_verb(main, capsys, data, *settings, "--format", "json")
     assert code == FINDINGS
-    (told,) = [line for line in err.splitlines() if name in line]
-    assert told.startswith(
+    (reported,) = [line for line in err.splitlines() if name in line]
+    assert reported.startswith(
         f"{data / name}@4: CKP001: found 'no row', expected topic partition offset;"
     )
-    assert "a broker takes the log dir offline" in told
+    assert "a broker takes the log dir offline" in reported
     findings = [row for row in map(json.loads, out.splitlines()) if row.get("kind") == "finding"]
     if verb != "offsets":  # whose rows are of one kind
         (row,) = findings
@@ -162,8 +166,8 @@ def test_what_may_not_be_read_is_told_once(capsys, data, tmp_path_factory, verb,
     with unreadable(data / name):
         code, _, err = run_verb(main, capsys, *words)
     assert code == COULD_NOT_RUN
-    told = [line for line in err.splitlines() if line.startswith(f"{data / name}: ")]
-    assert told == [f"{data / name}: Permission denied"]
+    reported = [line for line in err.splitlines() if line.startswith(f"{data / name}: ")]
+    assert reported == [f"{data / name}: Permission denied"]
 
 
 @pytest.mark.parametrize("verb", REWRITING)

@@ -80,7 +80,7 @@ def _gather(ends: list[tuple[int, int]], number: int, gathered: list[bytes]) -> 
 
 
 def assert_harmless(text: str) -> None:
-    """Of all that is dangerous, only the line ends of ours are there."""
+    """The only control characters left are our own line ends."""
     found = {f"{ord(each):#x}" for each in text.replace("\r\n", "").replace("\n", "")} & {
         f"{number:#x}" for number in DANGEROUS
     }

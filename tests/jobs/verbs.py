@@ -6,7 +6,19 @@ from typing import Any
 
 import pytest
 
+from jobs import compact, dump, offsets, recover, retain
+from jobs import list as list_verb
 from jobs.options import CLEAN
+
+VERBS = {
+    "list": list_verb.main,
+    "dump": dump.main,
+    "offsets": offsets.main,
+    "recover": recover.main,
+    "retain": retain.main,
+    "compact": compact.main,
+}
+"""Those that read a log dir."""
 
 
 def run_verb(

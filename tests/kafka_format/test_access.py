@@ -12,9 +12,9 @@ from kafka_format.access import (
     Access,
     ChangedError,
     LinkError,
+    absolute_roots,
     access,
     forget,
-    given,
     open_evidence,
     using,
     watching,
@@ -256,29 +256,29 @@ def opens(path: Path, **policy: Any) -> bool:
 def test_a_link_out_of_what_was_given_is_not_followed(file, secret):
     link = file.with_name("link")
     link.symlink_to(secret)
-    roots = given([str(file.parent)])
+    roots = absolute_roots([str(file.parent)])
     assert not opens(link, roots=roots)
     assert opens(link, roots=roots, follow_links=True)
     assert opens(link), "without roots every path is one that was given"
-    assert opens(link, roots=given([str(link)])), "a path that was given may be a link"
-    assert opens(link, roots=given([str(file.parent), str(secret.parent)]))
+    assert opens(link, roots=absolute_roots([str(link)])), "a path that was given may be a link"
+    assert opens(link, roots=absolute_roots([str(file.parent), str(secret.parent)]))
 
 
 def test_neither_is_a_directory_on_the_way(file, secret):
     (file.parent / "t-0").symlink_to(secret.parent)
-    roots = given([str(file.parent)])
+    roots = absolute_roots([str(file.parent)])
     assert not opens(file.parent / "t-0" / "secret", roots=roots)
-    assert opens(file.parent / "t-0" / "secret", roots=given([str(file.parent / "t-0")]))
+    assert opens(file.parent / "t-0" / "secret", roots=absolute_roots([str(file.parent / "t-0")]))
 
 
 def test_a_link_inside_is_followed(file):
     link = file.with_name("link")
     link.symlink_to(file.name)
-    assert opens(link, roots=given([str(file.parent)]))
+    assert opens(link, roots=absolute_roots([str(file.parent)]))
 
 
 def test_what_lies_beside_is_opened_unless_it_is_a_link(file, secret):
-    roots = given([str(file.parent / "t-0")])
+    roots = absolute_roots([str(file.parent / "t-0")])
     assert opens(file, roots=roots)  # a checkpoint of the log dir around a partition
     link = file.with_name("link")
     link.symlink_to(secret)
@@ -290,7 +290,7 @@ def test_a_directory_that_becomes_a_link_meanwhile_is_not_followed(file, secret)
     partition = file.parent / "t-0"
     partition.mkdir()
     (partition / "secret").write_bytes(b"mine")
-    with using(Access(roots=given([str(file.parent)]))):
+    with using(Access(roots=absolute_roots([str(file.parent)]))):
         open_evidence(partition / "secret").close()
         partition.rename(file.parent.parent / "moved")
         partition.symlink_to(secret.parent)
@@ -305,7 +305,7 @@ def test_nor_where_the_system_does_not_say_where_a_file_lies(file, secret, monke
     partition = file.parent / "t-0"
     partition.mkdir()
     (partition / "secret").write_bytes(b"mine")
-    with using(Access(roots=given([str(file.parent)]))):
+    with using(Access(roots=absolute_roots([str(file.parent)]))):
         with monkeypatch.context() as patched:
             patched.setattr(os, "readlink", refuse)
             open_evidence(partition / "secret").close()
@@ -323,7 +323,7 @@ def test_a_root_that_is_a_link_may_be_read_and_what_takes_its_place_not(file, se
     root = file.parent.parent / "given"
     root.symlink_to(file.parent)
     (secret.parent / "a").write_bytes(b"secret")
-    with using(Access(roots=given([str(root)]))):
+    with using(Access(roots=absolute_roots([str(root)]))):
         open_evidence(root / "a").close()
         root.unlink()
         root.symlink_to(secret.parent)

@@ -17,6 +17,7 @@ from kafka_format.legacy import LegacyBatch, LegacyMessage, encode_legacy_batch
 from kafka_format.legacy import encode_message as encode_legacy_message
 from kafka_format.log_file import AnyBatch, LogFile
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType, encode_records
+from tests.kafka_format.voters import VOTERS
 from tests.oracle.client import Oracle, OracleError, b64
 from tests.oracle.client import record as kafka_record
 from tests.strategies import (
@@ -347,23 +348,7 @@ def test_an_empty_batch_is_kafkas_byte_for_byte(oracle: Oracle) -> None:
         {"type": "SNAPSHOT_HEADER", "message": {"version": 0, "lastContainedLogTimestamp": 5}},
         {"type": "SNAPSHOT_FOOTER", "message": {"version": 0}},
         {"type": "KRAFT_VERSION", "message": {"version": 0, "kRaftVersion": 1}},
-        {
-            "type": "KRAFT_VOTERS",
-            "message": {
-                "version": 0,
-                "voters": [
-                    {
-                        "voterId": 3000,
-                        "voterDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
-                        "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
-                        "kRaftVersionFeature": {
-                            "minSupportedVersion": 0,
-                            "maxSupportedVersion": 1,
-                        },
-                    }
-                ],
-            },
-        },
+        {"type": "KRAFT_VOTERS", "message": VOTERS},
     ],
     ids=lambda control: control["type"],
 )
@@ -546,7 +531,7 @@ def test_an_lz4_block_of_nothing_is_no_end_though_kafka_takes_it_for_one(oracle:
 def test_other_counts_get_kafkas_verdict(oracle: Oracle) -> None:
     for codec in Codec:
         batch = decode_batch(encode_batch(SMALL, base_offset=5, codec=codec))
-        counts = [-(2**31), -1, 0, 1, 2, 4, 1000]  # Kafka makes room for as many as it is told
+        counts = [-(2**31), -1, 0, 1, 2, 4, 1000]  # Kafka makes room for as many as it is reported
         damaged = [
             assemble(batch.header._replace(record_count=count), batch.payload) for count in counts
         ]

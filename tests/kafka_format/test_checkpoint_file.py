@@ -53,7 +53,7 @@ def test_of_a_partition_named_twice_the_last_row_counts():
     ("data", "head"),
     [
         (b"", CheckpointHead.EMPTY_FILE),
-        (b"0\n", CheckpointHead.VERSION_ALONE),
+        (b"0\n", CheckpointHead.VERSION_ONLY),
         (b"0\n0\n", CheckpointHead.COMPLETE),
     ],
 )

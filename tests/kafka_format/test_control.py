@@ -96,7 +96,7 @@ def test_marker_of_any_newer_version_has_its_epoch_and_keeps_what_follows(versio
     assert (found.value.coordinator_epoch, found.value.schema_version) == (9, version)
     assert found.value.trailing == b"\xee"
     assert encode_control_record(found) == (unhex("0000 0001"), value)
-    with pytest.raises(CorruptError, match="f@6: found 1 bytes behind a EndTxnMarker"):
+    with pytest.raises(CorruptError, match="f@6: found 1 bytes after a EndTxnMarker"):
         decode_control_record(unhex("0000 0001"), value, strict=True, path="f")
 
 
@@ -154,8 +154,8 @@ def test_errors_say_where_and_what(
 def test_kafka_reads_our_markers(oracle: Oracle, type_: ControlRecordType) -> None:
     key, value = encode_control_record(end_transaction_marker(type_, 41))
     assert (key, value) == (bytes([0, 0, 0, type_]), unhex("0000 00000029"))
-    told = oracle.decode_message("EndTxnMarker", 0, value[2:])
-    assert told == {"coordinatorEpoch": 41}
+    reported = oracle.decode_message("EndTxnMarker", 0, value[2:])
+    assert reported == {"coordinatorEpoch": 41}
     assert oracle.decode_message("ControlRecordTypeSchema", 0, key[2:]) == {"type": int(type_)}
 
 
@@ -204,11 +204,11 @@ def test_kio_reads_and_writes_the_same(name: str, version: int, data: st.DataObj
         return
     entity = getattr(import_module(f"kio.schema.{WITNESSED[name]}.v{version}.data"), name)
     written = encode_message(message)
-    told, size = entity_reader(entity)(memoryview(written), 0)
+    reported, size = entity_reader(entity)(memoryview(written), 0)
     assert size == len(written)
-    assert _kio_fields(told) == _our_fields(message)
+    assert _kio_fields(reported) == _our_fields(message)
     stream = io.BytesIO()
-    entity_writer(entity)(stream, told)
+    entity_writer(entity)(stream, reported)
     assert decode_message(REGISTRY[name], version, stream.getvalue()) == message
 
 

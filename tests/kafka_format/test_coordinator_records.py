@@ -220,9 +220,9 @@ def test_bytes_behind_are_kept_or_with_strict_an_error() -> None:
     record = decode_coordinator_record(OFFSETS, key, value)
     assert (record.key.trailing, record.value.trailing) == (b"k", b"v")
     assert encode_coordinator_record(record) == (key, value)
-    with pytest.raises(CorruptError, match=r"f@12: found 1 bytes behind .*, expected none"):
+    with pytest.raises(CorruptError, match=r"f@12: found 1 bytes after .*, expected none"):
         decode_coordinator_record(OFFSETS, key, value, strict=True, path="f")
-    with pytest.raises(CorruptError, match=r"f@124: found 1 bytes behind .*, expected none"):
+    with pytest.raises(CorruptError, match=r"f@124: found 1 bytes after .*, expected none"):
         decode_coordinator_record(
             OFFSETS, key[:-1], value, strict=True, path="f", value_position=100
         )
@@ -231,7 +231,7 @@ def test_bytes_behind_are_kept_or_with_strict_an_error() -> None:
 def test_strict_refuses_what_a_broker_reads_but_does_not_write() -> None:
     overlong = unhex("0000 00000003 8000")
     assert decode_coordinator_record(OFFSETS, unhex("0003 0001 67"), overlong).value.epoch == 3
-    with pytest.raises(CorruptError, match=r"<memory>@6: found bytes that go on with 8000"):
+    with pytest.raises(CorruptError, match=r"<memory>@6: found bytes that continue with 8000"):
         decode_coordinator_record(OFFSETS, unhex("0003 0001 67"), overlong, strict=True)
 
 
@@ -264,9 +264,12 @@ def test_random_records_of_kafka_are_read_and_written_as_kafka_does(
         )
         assert (record.key.to_json(), record.value.to_json()) == (key.data, example.data)
         assert encode_coordinator_record(record) == (key.stored, example.stored)
-        told = oracle.decode_coordinator(SETS[topic], *encode_coordinator_record(record))
-        assert (told["api_key"], told["version"]) == (record.type_id, example.version)
-        assert (told["key"], told["value"]) == (record.key.to_json(), record.value.to_json())
+        reported = oracle.decode_coordinator(SETS[topic], *encode_coordinator_record(record))
+        assert (reported["api_key"], reported["version"]) == (record.type_id, example.version)
+        assert (reported["key"], reported["value"]) == (
+            record.key.to_json(),
+            record.value.to_json(),
+        )
         seen.add(example.api_key)
     only_ours = {9, 18, 24} if topic is OFFSETS else set()
     assert seen == RECORD_TYPES[topic].keys() - only_ours

@@ -1,4 +1,4 @@
-"""Walking a segment: every batch, and an end that is told."""
+"""Walking a segment: every batch, and an end that is reported."""
 
 import io
 import itertools

@@ -109,7 +109,7 @@ def test_known_tag_is_read_whatever_its_size_says_and_the_last_one_wins() -> Non
     tagged = table("value int8 0+ tag3 =-1", "0", "0+")
     message = decode_message(tagged, 0, bytes.fromhex("02 03 63 07 03 01 08".replace(" ", "")))
     assert message.value == 8
-    with pytest.raises(CorruptError, match="<memory>@0: found bytes that go on with 02036307"):
+    with pytest.raises(CorruptError, match="<memory>@0: found bytes that continue with 02036307"):
         check_canonical(message, bytes.fromhex("02036307030108"), encode_message(message))
 
 
@@ -390,10 +390,10 @@ def test_unknown_message_says_what_it_is() -> None:
 def test_canonical_bytes_pass_and_the_first_other_byte_is_named() -> None:
     message = NAMES.new(0)
     check_canonical(message, b"abc", b"abc")
-    with pytest.raises(CorruptError, match=r"f@12: found bytes that go on with 63, expected noth"):
+    with pytest.raises(CorruptError, match=r"f@12: found bytes that continue with 63, expected"):
         check_canonical(message, b"abc", b"ab", path="f", position=10)
     message.trailing = b"c"
-    with pytest.raises(CorruptError, match=r"f@12: found 1 bytes behind a Example, expected none"):
+    with pytest.raises(CorruptError, match=r"f@12: found 1 bytes after a Example, expected none"):
         check_canonical(message, b"abc", b"abc", path="f", position=10)
 
 

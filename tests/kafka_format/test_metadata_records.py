@@ -137,7 +137,7 @@ def test_controller_that_unregistered_is_read_though_4_3_1_does_not_know_it() ->
         ("01 ffff7f 00", CorruptError, "f@11: found type 2097151"),
         ("01 02", TruncatedError, "f@12: "),
         ("01 02 80808080ff00", CorruptError, "f@12: "),
-        ("01 18 00 00 beef", CorruptError, "f@14: found 2 bytes behind a EndTransactionRecord"),
+        ("01 18 00 00 beef", CorruptError, "f@14: found 2 bytes after a EndTransactionRecord"),
         ("01 09 00 00", TruncatedError, "f@13: found 1 bytes left, expected 16 bytes"),
     ],
 )
@@ -154,7 +154,7 @@ def test_frame_numbers_that_are_negative_in_java_lose_their_top() -> None:
     # 0xffff0002 is negative as an int and 2 as a short.
     record = decode_metadata_record(unhex("01 8280fcff0f 00 0263") + bytes(16) + b"\0")
     assert (record.api_key, record.value.name) == (2, "c")
-    with pytest.raises(CorruptError, match="<memory>@1: found bytes that go on with 8280fcff"):
+    with pytest.raises(CorruptError, match="<memory>@1: found bytes that continue with 8280fcff"):
         decode_metadata_record(unhex("01 8280fcff0f 00 0263") + bytes(17), strict=True)
 
 

@@ -16,7 +16,7 @@ from kafka_format.record import (
     decode_records,
     encode_records,
     increment_sequence,
-    place,
+    with_offsets,
 )
 from tests.kafka_format.damage import value_or_error
 from tests.strategies import int32s, int64s, records_near
@@ -261,7 +261,7 @@ def test_timestamp_types_are_named_as_kafka_prints_them() -> None:
 
 def test_records_without_an_offset_follow_their_predecessor() -> None:
     records = [SimpleRecord(0, None, None), SimpleRecord(0, None, None, (), 7)]
-    placed = place([*records, SimpleRecord(0, None, None)], 5)
+    placed = with_offsets([*records, SimpleRecord(0, None, None)], 5)
     assert [record.offset for record in placed] == [5, 7, 8]
     assert SimpleRecord.of(placed[1]) == records[1]
 
@@ -278,4 +278,4 @@ def test_records_without_an_offset_follow_their_predecessor() -> None:
 def test_what_kafkas_builder_refuses_is_a_value_error(offsets, timestamp, message) -> None:
     records = [SimpleRecord(timestamp, None, None, (), offset) for offset in offsets]
     with pytest.raises(ValueError, match=message):
-        place(records, 0)
+        with_offsets(records, 0)

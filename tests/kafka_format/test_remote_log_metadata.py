@@ -49,7 +49,7 @@ def test_unknown_record_keeps_its_bytes_and_none_is_an_error() -> None:
 
 
 def test_bytes_behind_a_record_are_an_error() -> None:
-    with pytest.raises(CorruptError, match="found 1 bytes behind a RemoteLogSegmentMetadataRecord"):
+    with pytest.raises(CorruptError, match="found 1 bytes after a RemoteLogSegmentMetadataRecord"):
         decode_remote_log_metadata(FINISHED + b"\0")
 
 

@@ -27,6 +27,7 @@ from kafka_format.metadata_records import (
     encode_metadata_record,
 )
 from kafka_format.record import SimpleRecord
+from tests.kafka_format.voters import VOTERS
 from tests.oracle.client import Oracle
 
 NAMES = {
@@ -34,17 +35,6 @@ NAMES = {
     "metadata_snapshot": "00000000000000000050-0000000003.checkpoint",
 }
 NOW = 1_700_000_000_000
-VOTERS = {
-    "version": 0,
-    "voters": [
-        {
-            "voterId": 3000,
-            "voterDirectoryId": "AAECAwQFBgcICQoLDA0ODw",
-            "endpoints": [{"name": "CONTROLLER", "host": "localhost", "port": 9093}],
-            "kRaftVersionFeature": {"minSupportedVersion": 0, "maxSupportedVersion": 1},
-        }
-    ],
-}
 HEAD = [
     ("SnapshotHeaderRecord", {"version": 0, "lastContainedLogTimestamp": NOW - 7}),
     ("KRaftVersionRecord", {"version": 0, "kRaftVersion": 1}),
@@ -67,7 +57,7 @@ def drawn(oracle: Oracle, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def told(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def reported(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: one[name] for name in ("api_key", "version", "data")} for one in records]
 
 
@@ -119,7 +109,7 @@ def test_kafka_reads_the_snapshots_that_we_write(
     path = tmp_path / NAMES[kind]
     path.write_bytes(snapshot(kind, [metadata(each) for each in records], codec))
     batches = oracle.read_file(kind, path)["batches"]
-    assert [one for batch in batches for one in batch.get("records", ())] == told(records)
+    assert [one for batch in batches for one in batch.get("records", ())] == reported(records)
     controls = [one for batch in batches for one in batch.get("control_records", ())]
     assert [(one["name"], one["data"]) for one in controls] == [*HEADS[kind], *FOOT]
     assert batches[-1]["last_offset"] == len(records) + len(HEADS[kind])
@@ -131,7 +121,7 @@ def test_a_snapshot_of_kafkas_is_written_again_byte_for_byte_from_its_values(
     oracle: Oracle, tmp_path: Path, kind: str, kraft_version: int
 ) -> None:
     records = drawn(oracle, seed=11 + kraft_version)
-    content: dict[str, Any] = {"records": told(records), "timestamp": NOW}
+    content: dict[str, Any] = {"records": reported(records), "timestamp": NOW}
     content |= {"kraft_version": kraft_version, "last_contained_log_timestamp": NOW - 7}
     if kraft_version:
         content["voters"] = VOTERS
@@ -140,7 +130,7 @@ def test_a_snapshot_of_kafkas_is_written_again_byte_for_byte_from_its_values(
 
 
 def anew(batches: Iterator[Any]) -> Iterator[bytes]:
-    """Of messages alone: nothing of the batch but what its header says."""
+    """Compare messages only, and the header of their batch."""
     for batch in batches:
         header = batch.header
         records = []

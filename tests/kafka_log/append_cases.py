@@ -1,7 +1,7 @@
-"""Appends drawn from a seed: every magic, codec and origin, sound or damaged in ways brokers meet.
+"""Appends drawn from a seed: every magic, codec and origin, valid or damaged.
 
-An `AppendCase` is what `validate_appends` of the oracle takes and what our validation takes. Damage
-keeps checksums right unless it is meant to be the checksum: what is behind it is then looked at.
+An `AppendCase` is the input of the oracle's `validate_appends` and of our validation. Damage keeps
+the checksums correct, unless the checksum is what is damaged, so that validation reads further.
 """
 
 import random
@@ -15,6 +15,7 @@ from kafka_format.checksum import crc32
 from kafka_format.compression import Codec, compress
 from kafka_format.legacy import LegacyHeader, LegacyMessage, encode_message
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType, encode_records
+from kafka_log.appends.origin import AppendOptions, AppendOrigin
 from tests.oracle.client import b64
 
 NOW = 1_700_000_000_000
@@ -26,19 +27,34 @@ OLD_CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 
 @dataclass(frozen=True, kw_only=True)
 class AppendCase:
+    """One append, with the oracle's names and Kafka's settings."""
+
     data: bytes
     origin: str = "CLIENT"
     leader_epoch: int = 0
-    config: dict[str, Any] = field(default_factory=dict)  # in Kafka's names
+    config: dict[str, Any] = field(default_factory=dict)
     offset: int = 0
+    """The log end offset."""
     to_magic: int = 2
     ignore_record_size: bool = False
     require_offsets_monotonic: bool = False
     produce_version: int = 12
     now: int = NOW
     note: str = ""
+    """What is special about it, for messages."""
+
+    @property
+    def options(self) -> AppendOptions:
+        return AppendOptions(
+            AppendOrigin[self.origin],
+            self.leader_epoch,
+            assigns_offsets=not self.require_offsets_monotonic,
+            ignores_record_size=self.ignore_record_size,
+            magic=self.to_magic,
+        )
 
     def as_request(self) -> dict[str, Any]:
+        """Return the arguments of the oracle's call."""
         return {
             "bytes": b64(self.data),
             "origin": self.origin,
@@ -53,8 +69,8 @@ class AppendCase:
         }
 
 
-class Part(NamedTuple):
-    """Batches or messages of one magic, how many offsets they take, and what is odd about them."""
+class RequestPart(NamedTuple):
+    """Batches or messages of one magic, the number of their offsets, and what is odd about them."""
 
     data: bytes
     offsets: int
@@ -62,24 +78,28 @@ class Part(NamedTuple):
 
 
 class Damaged(NamedTuple):
+    """Bytes, and how they were damaged."""
+
     data: bytes
     note: str
 
 
 Damage = Callable[["Dice", bytes, list[SimpleRecord]], Damaged]
-"""What is done to a batch that was encoded of these records."""
+"""Damages a batch that was encoded from these records."""
 
 
 class Dice(random.Random):
-    """Draws; a calm one draws nothing that a broker would object to."""
+    """Draws the parts of a case. If it is calm, nothing in the case is damaged or unusual."""
 
     calm = False
 
     def odd(self, chance: float) -> bool:
+        """Draw whether something unusual happens."""
         return self.random() < chance and not self.calm
 
 
 def draw_case(seed: int) -> AppendCase:
+    """Draw an append of few small batches."""
     rng = Dice(seed)
     rng.calm = rng.random() < 0.4
     origin = rng.choice(("CLIENT", "CLIENT", "CLIENT", "COORDINATOR", "REPLICATION", "RAFT_LEADER"))
@@ -104,13 +124,13 @@ def draw_case(seed: int) -> AppendCase:
 
 
 def draw_large_case(seed: int) -> AppendCase:
-    """A batch of magic 2 with more bytes than a block of any codec, sound or damaged somewhere."""
+    """Draw a batch of magic 2 larger than a block of any codec, valid or damaged."""
     rng = Dice(f"large {seed}")
     records = [
         SimpleRecord(
             NOW + rng.randint(-999, 0),
             rng.choice((b"", b"key %d" % i)),
-            rng.choice(_some_values(rng)),
+            rng.choice(_values(rng)),
         )
         for i in range(rng.choice((300, 1500, 4000)))
     ]
@@ -127,7 +147,7 @@ def draw_large_case(seed: int) -> AppendCase:
 
 
 def draw_fetch(seed: int) -> AppendCase:
-    """Many small batches, as a follower fetches them or a raft leader appends them."""
+    """Draw many small batches, as a follower fetches them or a raft leader appends them."""
     rng = Dice(f"fetch {seed}")
     origin = rng.choice(("REPLICATION", "REPLICATION", "RAFT_LEADER"))
     offset, parts = rng.choice((0, 5, 2**40)), []
@@ -172,7 +192,7 @@ def _go_back(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
     return Damaged(assemble(header, data[HEADER_SIZE:]), "goes back")
 
 
-def _some_values(rng: Dice) -> tuple[bytes | None, ...]:
+def _values(rng: Dice) -> tuple[bytes | None, ...]:
     return (None, b"", b"value " * 20, rng.randbytes(40), rng.randbytes(100))
 
 
@@ -197,10 +217,10 @@ def _draw_config(rng: Dice) -> dict[str, Any]:
 
 
 def _draw_records(rng: Dice, magic: int, origin: str) -> Damaged:
-    """What a request carries: mostly one batch, all of one magic."""
+    """Draw the records of a request: mostly one batch, all of one magic."""
     one = origin == "CLIENT" or rng.random() < 0.5
     count = 1 if one and not rng.odd(0.1) else rng.randint(1, 4)
-    parts: list[Part] = []
+    parts: list[RequestPart] = []
     next_offset = 0
     if origin != "CLIENT" and rng.random() < 0.5:
         next_offset = rng.choice((0, 4, 1000))
@@ -218,7 +238,7 @@ def _draw_records(rng: Dice, magic: int, origin: str) -> Damaged:
 
 
 def _tail(rng: Dice, data: bytes) -> Damaged:
-    """What a client or a disk leaves after the last batch, or of it."""
+    """Damage the end: cut the last batch, or add bytes after it."""
     match rng.randrange(4):
         case 0:
             return Damaged(data[: -rng.randint(1, min(20, len(data)))], " cut")
@@ -240,19 +260,19 @@ def _draw_timestamp(rng: Dice) -> int:
 
 
 def _draw_simple(rng: Dice, *, sane: bool, headers: bool = False) -> list[SimpleRecord]:
-    """`sane`: times and keys to which no topic objects."""
+    """Draw records. If `sane`, every topic accepts their times and keys."""
     records = []
     for _ in range(rng.choice((1, 1, 2, 3, 6, 40))):
         timestamp = NOW + rng.randint(-9, 0) if sane else _draw_timestamp(rng)
         key = rng.choice((b"", b"k", b"key" * 50)) if sane or rng.random() < 0.8 else None
         value = rng.choice((None, b"", b"v", b"value " * 30, rng.randbytes(20)))
-        some: tuple[Header, ...] = ()
+        record_headers: tuple[Header, ...] = ()
         if headers and rng.random() < 0.3:
-            some = tuple(
+            record_headers = tuple(
                 Header(rng.choice(("", "h", "\u00e9", "\udcff")), rng.choice((None, b"", b"x")))
                 for _ in range(rng.randint(1, 3))
             )
-        records.append(SimpleRecord(timestamp, key, value, some))
+        records.append(SimpleRecord(timestamp, key, value, record_headers))
     return records
 
 
@@ -267,7 +287,7 @@ def _draw_producer(rng: Dice) -> dict[str, Any]:
 # --- magic 2 --------------------------------------------------------------------------------------
 
 
-def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> Part:
+def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> RequestPart:
     sane = not rng.odd(0.4)
     records = _draw_simple(rng, sane=sane, headers=rng.random() < 0.4)
     if origin != "CLIENT" and rng.random() < 0.2:  # as compaction leaves them
@@ -290,14 +310,14 @@ def _draw_batch(rng: Dice, _: int, origin: str, base_offset: int) -> Part:
     data = encode_batch(records, **fields)
     size = BatchHeader.unpack(data).last_offset_delta + 1
     if origin != "CLIENT" and rng.random() < 0.05:
-        return Part(encode_empty_batch(BatchHeader.unpack(data)), size, "empty")
+        return RequestPart(encode_empty_batch(BatchHeader.unpack(data)), size, "empty")
     if not rng.odd(0.6):
-        return Part(data, size, "sound")
+        return RequestPart(data, size, "sound")
     damage: Damage = rng.choice(
         (_edit_header, _edit_header, _flip_payload, _edit_record, _flip_anywhere)
     )
     data, note = damage(rng, data, records)
-    return Part(data, size, note)
+    return RequestPart(data, size, note)
 
 
 _INTERESTING = {
@@ -333,7 +353,7 @@ def _flip_payload(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
 
 
 def _edit_record(rng: Dice, data: bytes, records: list[SimpleRecord]) -> Damaged:
-    """Damage before compression, as a broken producer makes it."""
+    """Damage a record before it is compressed, as a faulty producer does."""
     header = BatchHeader.unpack(data)
     whole = [
         Record(header.base_offset + i, r.timestamp, r.key, r.value, r.headers, -1, 0)
@@ -361,7 +381,7 @@ def _edit_record(rng: Dice, data: bytes, records: list[SimpleRecord]) -> Damaged
 
 
 def _flip_anywhere(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
-    """The checksum notices, unless it is in the first 17 bytes."""
+    """Flip a bit of the header. The checksum shows it, except in the first 17 bytes."""
     flipped = bytearray(data)
     bit = rng.randrange(8 * HEADER_SIZE)
     flipped[bit // 8] ^= 1 << bit % 8
@@ -371,7 +391,7 @@ def _flip_anywhere(rng: Dice, data: bytes, _: list[SimpleRecord]) -> Damaged:
 # --- magic 0 and 1 --------------------------------------------------------------------------------
 
 
-def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> Part:
+def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> RequestPart:
     codec = rng.choice(OLD_CODECS)
     records = _draw_simple(rng, sane=not rng.odd(0.4))
     is_wrapper = codec is not Codec.NONE
@@ -388,7 +408,7 @@ def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> Part:
     if rng.odd(0.3):
         notes.append(_break_message(rng, encoded, fixed=rng.random() < 0.7))
     if not is_wrapper:
-        return Part(b"".join(encoded), len(encoded), f"{magic} {notes}")
+        return RequestPart(b"".join(encoded), len(encoded), f"{magic} {notes}")
     offset = base_offset + len(records) - 1
     if magic == 1 and rng.odd(0.15):
         offset = rng.choice((0, 1, 2**40))
@@ -405,7 +425,7 @@ def _draw_messages(rng: Dice, magic: int, _: str, base_offset: int) -> Part:
     wrapper = [encode_message(LegacyMessage(header, key, value))]
     if rng.odd(0.08):
         notes.append(_break_message(rng, wrapper, fixed=rng.random() < 0.8))
-    return Part(wrapper[0], len(records), f"{magic} {codec!s} {notes}")
+    return RequestPart(wrapper[0], len(records), f"{magic} {codec!s} {notes}")
 
 
 def _edit_message(rng: Dice, messages: list[LegacyMessage]) -> str:
@@ -424,7 +444,7 @@ def _edit_message(rng: Dice, messages: list[LegacyMessage]) -> str:
 
 
 def _break_message(rng: Dice, encoded: list[bytes], *, fixed: bool) -> str:
-    """A bit or a length inside a message; `fixed`: with a checksum that agrees."""
+    """Damage a bit or a length inside a message. If `fixed`, the checksum is made correct."""
     which = rng.randrange(len(encoded))
     entry = bytearray(encoded[which])
     kind = rng.choice(("bit", "key length", "size"))
@@ -447,7 +467,7 @@ def _break_message(rng: Dice, encoded: list[bytes], *, fixed: bool) -> str:
 
 
 def corner_cases() -> list[AppendCase]:
-    """What seeds find once in ten thousand draws."""
+    """Return cases that seeds find once in ten thousand draws."""
     return [*_corners_of_batches(), *_corners_of_records(), *_corners_of_messages()]
 
 
@@ -504,7 +524,7 @@ def _corners_of_batches() -> list[AppendCase]:
 
 
 def _corners_of_records() -> list[AppendCase]:
-    """Payloads of one record; `02 6b` is the key k, `02 76` the value v."""
+    """Return payloads of one record; `02 6b` is the key k, `02 76` the value v."""
     payloads = {
         "sound": "10 00 00 00 02 6b 02 76 00",
         "length in six bytes": "90 80 80 80 80 00 00 00 00 02 6b 02 76 00",

@@ -1,4 +1,4 @@
-"""The same sessions on both sides, and the first thing in which they differ."""
+"""Run the same sessions on both sides, and find the first difference."""
 
 import os
 import tempfile
@@ -9,8 +9,8 @@ from typing import Any
 
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogLoadError
-from tests.kafka_log.driver import Session, brief_state, files_of, told_by_oracle
-from tests.kafka_log.steps import Step
+from tests.kafka_log.driver import Session, brief_state, file_content, files_of
+from tests.kafka_log.steps import SessionPlan, Step, session_of
 from tests.kafka_log.workload import Workload
 from tests.oracle.client import Oracle
 from tests.show import seen_by
@@ -18,8 +18,8 @@ from tests.show import seen_by
 MEMORY_DISK = Path("/dev/shm")
 CHECK_FILES_EVERY = 8  # steps, where Kafka's changed none: what we changed there is found later
 
-Told = dict[str, Any]
-"""What the oracle tells of a session."""
+OracleAnswer = dict[str, Any]
+"""The oracle's answer to a session."""
 
 
 class Difference(AssertionError):
@@ -28,35 +28,35 @@ class Difference(AssertionError):
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder, in memory where that is possible: each step of a workload may flush."""
+    """Yield a folder, in memory if possible: each step of a workload may flush."""
     fast = MEMORY_DISK if os.access(MEMORY_DISK, os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=fast) as folder:
         yield Path(folder)
 
 
-def run_kafka(oracle: Oracle, runs: Iterable[Mapping[str, Any]]) -> list[list[Told]]:
+def run_kafka(oracle: Oracle, runs: Iterable[Mapping[str, Any]]) -> list[list[OracleAnswer]]:
     return oracle.call("run_sessions", runs=list(runs), timeout=600)
 
 
 def compare_workloads(oracle: Oracle, workloads: Sequence[Workload]) -> None:
-    """Difference at the first thing that is not the same in a workload."""
+    """Run workloads on both sides. Raises Difference at the first thing that is not the same."""
     with scratch() as folder:
         runs = [
             {"path": folder / f"kafka-{workload.seed}", "sessions": workload.sessions}
             for workload in workloads
         ]
-        for workload, told in zip(workloads, run_kafka(oracle, runs), strict=True):
+        for workload, answers in zip(workloads, run_kafka(oracle, runs), strict=True):
             directory = folder / f"ours-{workload.seed}"
             directory.mkdir()
             comparison = Comparison(f"seed {workload.seed}", directory)
             with seen_by(workload.suite, workload.seed):
-                comparison.sessions(workload.sessions, told)
+                comparison.sessions(workload.sessions, answers)
 
 
 class Comparison:
-    """Our log in a directory, step by step against what Kafka told of the same sessions.
+    """Compares our log in a directory with Kafka's answers to the same sessions, step by step.
 
-    `files` is what was in Kafka's directory at the start, if it was not empty and is not told.
+    `files` is what Kafka's directory contained at the start, if it was not empty.
     """
 
     def __init__(
@@ -76,16 +76,20 @@ class Comparison:
         self.recovery_point = recovery_point
         self.steps = 0
 
-    def sessions(self, sessions: Iterable[Mapping[str, Any]], told: Iterable[Told]) -> None:
-        for i, (arguments, theirs) in enumerate(zip(sessions, told, strict=True)):
-            self.session(f"{self.name}, session {i}", arguments, theirs)
+    def sessions(
+        self, sessions: Iterable[SessionPlan | Mapping[str, Any]], answers: Iterable[OracleAnswer]
+    ) -> None:
+        for i, (plan, theirs) in enumerate(zip(sessions, answers, strict=True)):
+            self.session(f"{self.name}, session {i}", session_of(plan), theirs)
 
-    def session(self, name: str, arguments: Mapping[str, Any], theirs: Told) -> None:
+    def session(self, name: str, plan: SessionPlan, theirs: OracleAnswer) -> None:
         self.where = f"{name}, opening"
         self.state = {}
-        carried = {"log_start_offset": self.log_start_offset, "recovery_point": self.recovery_point}
+        opening = plan.opening.after(
+            log_start_offset=self.log_start_offset, recovery_point=self.recovery_point
+        )
         try:
-            session = Session(DiskFiles(self.directory), carried | dict(arguments))
+            session = Session(DiskFiles(self.directory), opening)
         except LogLoadError as problem:
             if "error" not in theirs:
                 self.differ("an error", problem, None)
@@ -96,12 +100,12 @@ class Comparison:
             if "error" in theirs:
                 self.differ("opening", None, theirs["error"])
             self.compare(session, theirs["opened"])
-            self.take_steps(name, session, arguments["steps"], theirs["steps"])
+            self.take_steps(name, session, plan.steps, theirs["steps"])
         except BaseException:
             log.close_handlers()
             raise
         self.where = f"{name}, close"
-        session.close(arguments["close"])
+        session.close(plan.close)
         self.log_start_offset, self.recovery_point = log.log_start_offset, log.recovery_point
         ours = {"log_start_offset": log.log_start_offset, "recovery_point": log.recovery_point}
         closed = dict(theirs["closed"])
@@ -112,17 +116,17 @@ class Comparison:
         self,
         name: str,
         session: Session,
-        steps: Sequence[Step | Mapping[str, Any]],
-        told: Sequence[Told],
+        steps: Sequence[Step],
+        answers: Sequence[OracleAnswer],
     ) -> None:
-        for i, (step, theirs) in enumerate(zip(steps, told, strict=True)):
+        for i, (step, theirs) in enumerate(zip(steps, answers, strict=True)):
             self.where = f"{name}, step {i} {brief(step)}"
             self.steps += 1
             ours = session.try_step(step)
             self.compare_answers(ours, theirs["answer"])
             self.compare(session, theirs)
 
-    def compare(self, session: Session, theirs: Told) -> None:
+    def compare(self, session: Session, theirs: OracleAnswer) -> None:
         self.state |= theirs["state"]
         self.compare_parts("state", brief_state(session.log), self.state)
         if theirs["files"] or self.steps % CHECK_FILES_EVERY == 0:
@@ -155,17 +159,17 @@ class Comparison:
 
 
 def apply_changes(files: dict[str, Any], changed: Mapping[str, str | None]) -> None:
-    for name, told in changed.items():
-        if told is None:
+    for name, content in changed.items():
+        if content is None:
             del files[name]
         else:
-            files[name] = told_by_oracle(name, told)
+            files[name] = file_content(name, content)
 
 
-def unfolded(told: Iterable[Told], files: Mapping[str, Any] | None = None) -> list[Any]:
-    """Answers, states and files of sessions in full, instead of what changed."""
+def unfolded(answers: Iterable[OracleAnswer], files: Mapping[str, Any] | None = None) -> list[Any]:
+    """Return the answers, states and files after each event in full, instead of what changed."""
     files, events = dict(files or {}), []
-    for session in told:
+    for session in answers:
         state: dict[str, Any] = {}
         for event in _events(session):
             apply_changes(files, event["files"])
@@ -177,15 +181,16 @@ def unfolded(told: Iterable[Told], files: Mapping[str, Any] | None = None) -> li
     return events
 
 
-def _events(session: Told) -> list[Told]:
+def _events(session: OracleAnswer) -> list[OracleAnswer]:
     if "error" in session:
         return [session]
     return [session["opened"], *session["steps"], session["closed"]]
 
 
 def settled(answer: dict[str, Any]) -> dict[str, Any]:
-    """Without what nobody can see, how many tasks are waiting, and what a disk's clock decides: the
-    time of a segment without timestamps, and messages that tell it.
+    """Remove what cannot be compared: the number of tasks that ran, messages, modification times.
+
+    A segment without timestamps has the modification time of its file.
     """
     if "ran" in answer:
         return {}
@@ -200,8 +205,8 @@ def settled(answer: dict[str, Any]) -> dict[str, Any]:
     return answer | {"segments": segments}
 
 
-def brief(step: Any) -> dict[str, Any]:
-    """A step, typed or not, without its records."""
+def brief(step: Step | Mapping[str, Any]) -> dict[str, Any]:
+    """Describe a step without its records."""
     request = step if isinstance(step, Mapping) else step.request()
     shown = {name: value for name, value in request.items() if name not in {"bytes", "may_fail"}}
     return shown | ({"size": len(request["bytes"])} if "bytes" in request else {})

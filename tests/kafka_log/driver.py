@@ -1,12 +1,13 @@
-"""Our log, driven by the sessions that the oracle's `run_sessions` takes; the answers look alike.
+"""Drives our log with the sessions that the oracle's `run_sessions` takes, with the same answers.
 
-Exceptions become Kafka's class names, so that a refusal can be compared like any other answer.
+Exceptions become Kafka's class names, so that an error can be compared like any other answer.
 """
 
 import base64
 import os
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kafka_format.transaction_index import AbortedTransaction
 from kafka_log import errors
 from kafka_log.appends.info import LogAppendInfo
 from kafka_log.appends.origin import AppendOrigin
+from kafka_log.checkpoints import LastRun
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import Files
@@ -25,10 +27,10 @@ from kafka_log.producers.producer_state import SENTINEL
 from kafka_log.segment.log_segment import LogSegment
 from tests.kafka_log import steps
 from tests.kafka_log.producer_driver import described
-from tests.kafka_log.steps import Step, step_of
+from tests.kafka_log.steps import Opening, Step, opening_of, step_of
 
-NEVER = 2**31 - 1
-_SHIFT = 8  # base offset, then the length
+_OFFSET_SIZE = 8
+_LENGTH_END = 12
 
 KAFKA_CLASSES: dict[type[Exception], tuple[str, ...]] = {
     errors.OffsetOutOfRangeError: ("OffsetOutOfRangeException",),
@@ -63,7 +65,7 @@ KAFKA_CLASSES: dict[type[Exception], tuple[str, ...]] = {
 
 
 def kafka_classes(problem: Exception) -> tuple[str, ...]:
-    """The classes by which Kafka would refuse the same."""
+    """Return the classes of Kafka's exceptions that stand for one of our errors."""
     for ours in type(problem).__mro__:
         if ours in KAFKA_CLASSES:
             return KAFKA_CLASSES[ours]
@@ -71,25 +73,27 @@ def kafka_classes(problem: Exception) -> tuple[str, ...]:
 
 
 class Session:
-    """One opening of a directory."""
+    """Our log, open in a directory."""
 
-    def __init__(self, files: Files, arguments: Mapping[str, Any]) -> None:
-        self.clock = FixedClock(arguments.get("time", 0))
+    def __init__(self, files: Files, opening: Opening | Mapping[str, Any]) -> None:
+        self.opening = opening_of(opening)
+        self.clock = FixedClock(self.opening.time)
         self.scheduler = Scheduler(self.clock)
-        self.arguments = dict(arguments)
-        topic_id = arguments.get("topic_id")
+        topic_id = self.opening.topic_id
         self.log = PartitionLog.open(
             files,
-            log_config(arguments),
-            self.clock,
+            log_config(self.opening),
             self.scheduler,
-            log_start_offset=arguments["log_start_offset"],
-            recovery_point=arguments["recovery_point"],
-            clean_shutdown=arguments.get("clean_shutdown", True),
+            LastRun(
+                clean_shutdown=self.opening.clean_shutdown,
+                log_start_offset=self.opening.log_start_offset or 0,
+                recovery_point=self.opening.recovery_point or 0,
+            ),
             topic_id=None if topic_id is None else parse_uuid(topic_id),
         )
 
     def close(self, how: str) -> None:
+        """Close the log as a broker that stops (`clean`), or leave its files as they are."""
         if how == "clean":
             self.log.flush()
             self.log.close()
@@ -97,6 +101,7 @@ class Session:
             self.log.close_handlers()
 
     def try_step(self, step: Step | Mapping[str, Any]) -> Any:
+        """Take a step; an error of one that may fail is the answer."""
         typed = step_of(step)
         try:
             return self.step(typed)
@@ -205,7 +210,7 @@ class Session:
         self.log.assign_epoch_start_offset(assigned.leader_epoch, offset)
 
     def _update_config(self, update: steps.UpdateConfig) -> None:
-        self.log.update_config(log_config(self.arguments | {"config": update.config}))
+        self.log.update_config(log_config(replace(self.opening, config=update.config)))
 
     # ----------------------------------------------------------------------------- questions
 
@@ -244,7 +249,7 @@ class Session:
     def _state(self, _: steps.State) -> dict[str, Any]:
         return full_state(self.log)
 
-    def _offset(self, place: steps.Place) -> int:
+    def _offset(self, place: steps.RelativeOffset) -> int:
         if place.offset is not None:
             return place.offset
         log = self.log
@@ -258,30 +263,31 @@ class Session:
         return places[place.origin] + place.delta
 
 
-def log_config(arguments: Mapping[str, Any]) -> LogConfig:
-    settings: dict[str, Any] = {}
-    for name, value in arguments.get("config", {}).items():
-        settings[name.replace(".", "_")] = value
+def log_config(opening: Opening | Mapping[str, Any]) -> LogConfig:
+    """Return the settings of a session."""
+    opening = opening_of(opening)
+    settings = {name.replace(".", "_"): value for name, value in opening.config.items()}
     if "cleanup_policy" in settings:
         settings["cleanup_policy"] = frozenset(settings["cleanup_policy"].split(","))
     return LogConfig(
         **settings,
-        producer_id_expiration_ms=arguments.get("producer_id_expiration_ms", NEVER),
-        max_transaction_timeout_ms=arguments.get("max_transaction_timeout_ms", 15 * 60 * 1000),
-        transaction_partition_verification_enable=arguments.get("transaction_verification", False),
+        producer_id_expiration_ms=opening.producer_id_expiration_ms,
+        max_transaction_timeout_ms=opening.max_transaction_timeout_ms,
+        transaction_partition_verification_enable=opening.transaction_verification,
     )
 
 
 def shift(data: bytes, first_offset: int) -> bytes:
-    """A chunk of batches moved to an offset, which no checksum covers."""
+    """Move batches to an offset, which no checksum covers."""
     moved, position = bytearray(data), 0
-    if len(data) < 12:
+    if len(data) < _LENGTH_END:
         return data
-    by = first_offset - int.from_bytes(data[:_SHIFT], "big", signed=True)
-    while position + 12 <= len(moved):
-        offset = int.from_bytes(moved[position : position + _SHIFT], "big", signed=True) + by
-        moved[position : position + _SHIFT] = offset.to_bytes(_SHIFT, "big", signed=True)
-        position += 12 + int.from_bytes(moved[position + 8 : position + 12], "big", signed=True)
+    distance = first_offset - int.from_bytes(data[:_OFFSET_SIZE], "big", signed=True)
+    while position + _LENGTH_END <= len(moved):
+        length_at, end = position + _OFFSET_SIZE, position + _LENGTH_END
+        offset = int.from_bytes(moved[position:length_at], "big", signed=True) + distance
+        moved[position:length_at] = offset.to_bytes(_OFFSET_SIZE, "big", signed=True)
+        position = end + int.from_bytes(moved[length_at:end], "big", signed=True)
     return bytes(moved)
 
 
@@ -329,20 +335,22 @@ def _segment(segment: LogSegment) -> dict[str, int]:
 
 
 def files_of(directory: Path) -> dict[str, Any]:
-    """Each file as the oracle tells it: size and digest; of a snapshot its bytes."""
-    told = {}
+    """Describe each file as the oracle does: size and digest, or the bytes of a snapshot."""
+    described_files = {}
     for name in os.listdir(directory):  # noqa: PTH208  # after every step: a Path each is too slow
         fd = os.open(f"{directory}/{name}", os.O_RDONLY)
         try:
-            told[name] = told_file(name, os.read(fd, os.fstat(fd).st_size))
+            described_files[name] = described_file(name, os.read(fd, os.fstat(fd).st_size))
         finally:
             os.close(fd)
-    return told
+    return described_files
 
 
-def told_file(name: str, data: bytes) -> Any:
+def described_file(name: str, data: bytes) -> Any:
+    """Describe a file by size and digest; the bytes of a snapshot are kept."""
     return data if ".snapshot" in name else f"{len(data)} {zlib.crc32(data)}"
 
 
-def told_by_oracle(name: str, told: str) -> Any:
-    return base64.b64decode(told) if ".snapshot" in name else told
+def file_content(name: str, answer: str) -> Any:
+    """Return a file of the oracle's answer as `files_of` describes it."""
+    return base64.b64decode(answer) if ".snapshot" in name else answer

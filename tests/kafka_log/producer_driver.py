@@ -11,7 +11,7 @@ import pytest
 
 from kafka_format.batch import RecordBatch, decode_batch
 from kafka_format.columnar.headers import BatchScan
-from kafka_format.columnar.records import Damage
+from kafka_format.columnar.record_columns import DamagedBatch
 from kafka_format.errors import FormatError
 from kafka_format.log_file import LogFile
 from kafka_log.appends.origin import AppendOrigin
@@ -48,12 +48,12 @@ ERRORS = {
 
 
 class Driver:
-    """The same operations on our manager: row by row, or over columns where that can be."""
+    """Applies operations to our manager: row by row, or over columns where possible."""
 
-    def __init__(self, run: dict[str, Any], *, columnar: bool) -> None:
-        self.files = DiskFiles(run["path"])
-        Path(run["path"]).mkdir(parents=True, exist_ok=True)
-        self.clock = FixedClock(run["time"])
+    def __init__(self, run: operations.ProducerRun, *, columnar: bool) -> None:
+        self.files = DiskFiles(run.path)
+        run.path.mkdir(parents=True, exist_ok=True)
+        self.clock = FixedClock(run.time)
         self.columnar = columnar
         self.manager = self._open()
 
@@ -61,34 +61,36 @@ class Driver:
         return ProducerStateManager(self.files, LogConfig(), self.clock, topic_partition="orders-0")
 
     def attempt(self, operation: operations.Operation) -> dict[str, Any]:
-        told: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
         self.clock.now_ms = getattr(operation, "time", self.clock.now_ms)
         try:
-            told["answer"] = getattr(self, f"_{operation.name()}")(operation)
+            outcome["answer"] = getattr(self, f"_{operation.name()}")(operation)
         except (FormatError, LogError, OSError) as error:
-            told["error"] = error
-        return told | {"state": self.state()}
+            outcome["error"] = error
+        return outcome | {"state": self.state()}
 
     # ------------------------------------------------------------------ batches
 
     def _append(self, append: operations.Append) -> Any:
         data, end = append.data, self.manager.map_end_offset
         batches = list(LogFile(data).batches())
-        told: list[Any] = []
+        completed_rows: list[Any] = []
         if self.columnar and append.origin == "REPLICATION":
             replay = ProducerReplay(self.manager)
             for piece in BatchScan(data).pieces():
                 replay.add(piece.batches, _reader(data))
-            replay.finish(lambda completed, offset: told.append([*completed, offset]))
+            replay.finish(lambda completed, offset: completed_rows.append([*completed, offset]))
         else:
-            self._append_rows(batches, append, told)
+            self._append_rows(batches, append, completed_rows)
         for batch in batches:
             header = batch.header
             end = (header.last_offset if isinstance(batch, RecordBatch) else header.offset) + 1
         self.manager.update_map_end_offset(end)
-        return told
+        return completed_rows
 
-    def _append_rows(self, batches: list[Any], append: operations.Append, told: list[Any]) -> None:
+    def _append_rows(
+        self, batches: list[Any], append: operations.Append, completed_rows: list[Any]
+    ) -> None:
         producers: dict[int, Any] = {}
         completed: list[CompletedTxn] = []
         for batch in batches:
@@ -104,7 +106,7 @@ class Driver:
         for info in producers.values():
             self.manager.update(info)
         for each in completed:
-            self._complete_one(each, told)
+            self._complete_one(each, completed_rows)
 
     def _recover(self, recover: operations.Recover) -> Any:
         if not self.columnar:
@@ -119,12 +121,12 @@ class Driver:
                 self._recover_rows(recover.data)
             raise raised.value from None
         self.manager = tried
-        if isinstance(answer, Damage):
+        if isinstance(answer, DamagedBatch):
             raise answer.error
         return answer
 
     def _recover_rows(self, data: bytes) -> list[Any]:
-        told: list[Any] = []
+        completed_rows: list[Any] = []
         for batch in LogFile(data).batches():
             if not isinstance(batch, RecordBatch):
                 continue
@@ -135,12 +137,12 @@ class Driver:
                 completed = info.append(batch)
                 self.manager.update(info)
                 if completed:
-                    self._complete_one(completed, told)
+                    self._complete_one(completed, completed_rows)
             self.manager.update_map_end_offset(batch.header.last_offset + 1)
-        return told
+        return completed_rows
 
-    def _complete_one(self, completed: CompletedTxn, told: list[Any]) -> None:
-        told.append([*completed, self.manager.last_stable_offset(completed)])
+    def _complete_one(self, completed: CompletedTxn, completed_rows: list[Any]) -> None:
+        completed_rows.append([*completed, self.manager.last_stable_offset(completed)])
         self.manager.complete_txn(completed)
 
     def _duplicate(self, duplicate: operations.Duplicate) -> Any:
@@ -251,7 +253,7 @@ class Driver:
 
 
 def described(entry: ProducerStateEntry) -> dict[str, Any]:
-    """A producer as the oracle describes it."""
+    """Describe a producer as the oracle does."""
     first_offset = entry.current_txn_first_offset
     return {
         "producer_id": entry.producer_id,
@@ -276,17 +278,17 @@ def described(entry: ProducerStateEntry) -> dict[str, Any]:
     }
 
 
-def _recover_columns(manager: ProducerStateManager, data: bytes) -> list[Any] | Damage:
-    told: list[Any] = []
+def _recover_columns(manager: ProducerStateManager, data: bytes) -> list[Any] | DamagedBatch:
+    completed_rows: list[Any] = []
     for batches in BatchScan(data):
         damage = manager.replay_batches(
             batches,
             _reader(data),
-            on_completed=lambda completed, offset: told.append([*completed, offset]),
+            on_completed=lambda completed, offset: completed_rows.append([*completed, offset]),
         )
         if damage is not None:
             return damage
-    return told
+    return completed_rows
 
 
 def _reader(data: bytes) -> Any:

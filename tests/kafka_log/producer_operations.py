@@ -1,7 +1,8 @@
 """Seeded operations on a ProducerStateManager, for Kafka's and for ours.
 
-`draw_run(seed)` is a run of the oracle's `producer_states`: producers that mostly behave, and
-batches, markers, files and calls that do not. tests.kafka_log.producer_driver takes the same.
+`draw_run(seed)` draws a run: producers that mostly behave, and batches, markers, files and calls
+that do not. The oracle's `producer_states` and tests.kafka_log.producer_driver take the same
+operations.
 """
 
 import random
@@ -30,7 +31,7 @@ from tests.kafka_log.requests import Request
 
 START = 1_700_000_000_000
 DAY = 86_400_000
-LATE = 20 * 60_000  # the longest transaction, and five minutes
+LATE = 20 * 60_000  # the longest transaction plus five minutes
 MAX_SEQUENCE = 2**31 - 1
 ABORT, COMMIT = 0, 1
 
@@ -47,7 +48,7 @@ ODD_NAMES = [
 
 
 class Operation(Request):
-    """One call of a ProducerStateManager, or of somebody who touches its files."""
+    """A call of a ProducerStateManager, or a change of its files from outside."""
 
     __slots__ = ()
     names: ClassVar[Mapping[str, str]] = {"data": "bytes", "file": "name"}
@@ -169,7 +170,7 @@ class Unlink(Operation):
     file: str
 
 
-# A call as often as it stands here.
+# Each call is drawn as often as it is listed.
 CALLS: list[type[Operation]] = [
     *[HighWatermark] * 2,
     LogStartOffset,
@@ -207,7 +208,7 @@ def data_batch(
     timestamp: int = START,
     is_transactional: bool = False,
 ) -> bytes:
-    """One record, and a header that says what it likes."""
+    """Encode one record, with any header."""
     data = encode_batch([SimpleRecord(timestamp, None, b"v")], base_offset=base_offset)
     header = decode_batch(data).header._replace(
         producer_id=producer_id,
@@ -252,7 +253,7 @@ def control_batch(
 
 
 def _odd_records(rng: random.Random, timestamp: int) -> list[SimpleRecord]:
-    """What no coordinator writes."""
+    """Draw records that no coordinator writes."""
     key, value = struct.pack(">hh", 0, COMMIT), struct.pack(">hi", 0, 3)
     odd: list[tuple[bytes | None, bytes | None]] = [
         (None, value),
@@ -276,6 +277,8 @@ def _odd_records(rng: random.Random, timestamp: int) -> list[SimpleRecord]:
 
 @dataclass(slots=True)
 class _Producer:
+    """A producer, with the state that a client knows."""
+
     producer_id: int
     epoch: int = 0
     sequence: int = 0
@@ -285,13 +288,15 @@ class _Producer:
     sent: list[bytes] = field(default_factory=list)
 
 
-class _Draw:
+class _Drawing:
+    """A run while it is drawn."""
+
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now = START
         self.next_offset = self.random.choice((0, 0, 100))
         self.coordinator_epoch = 1
-        self.times = [START]  # that something may expire by
+        self.times = [START]  # times from which something may expire
         self.oddness = self.random.choice((0.002, 0.02, 0.15, 0.4))
         self.producers = [
             _Producer(
@@ -305,9 +310,11 @@ class _Draw:
         ]
 
     def odd(self) -> bool:
+        """Draw whether something unusual happens."""
         return self.random.random() < self.oddness
 
     def tick(self) -> int:
+        """Let time pass, and return it."""
         self.now += self.random.choice((0, 1, 50, 1000))
         self.times.append(self.now)
         return self.now
@@ -401,11 +408,11 @@ class _Draw:
         return self._damaged(data) if self.odd() else data
 
     def _damaged(self, data: bytes) -> bytes:
-        """A marker with a good checksum, and something that no coordinator writes."""
+        """Damage a marker in a way that no coordinator does; its checksum stays correct."""
         rng = self.random
         header, payload = decode_batch(data).header, bytearray(data[HEADER_SIZE:])
         chance = rng.random()
-        if chance < 0.3:  # a second record, or none at all behind the first
+        if chance < 0.3:  # a second record, or none after the first
             payload += rng.choice((b"", b"\x01", bytes(payload)))
             header = header._replace(record_count=rng.choice((-1, 2, 3)))
         elif chance < 0.5:
@@ -428,7 +435,7 @@ class _Draw:
         return self._file_call()
 
     def _batches(self, count: int) -> bytes:
-        """Where little is odd, many at a time now and then."""
+        """Draw batches: sometimes many at a time, if little is odd."""
         if self.oddness < 0.01 and self.random.random() < 0.2:
             count *= 40
         return b"".join(self.batch() for _ in range(count))
@@ -443,7 +450,7 @@ class _Draw:
         )
 
     def _call(self) -> Operation:
-        """All that a call may need is drawn, whichever it is: a seed stays what it was."""
+        """Draw a call. All arguments are drawn for every kind, so that later draws do not move."""
         rng = self.random
         producer = rng.choice(self.producers)
         kind = rng.choice(CALLS)
@@ -477,7 +484,7 @@ class _Draw:
         return calls[kind]
 
     def _time_of(self, kind: type[Operation]) -> int:
-        """When something may expire or be late, or a moment after all that was before."""
+        """Draw a time: when something may expire or be late, or after all others."""
         if kind in (Expire, Late):
             past = self.random.choice(self.times[-9:])
             time = past + self.random.choice((0, LATE, LATE + 1, DAY - 1, DAY))
@@ -532,11 +539,20 @@ class _Draw:
         return bytes(data)
 
 
-def draw_run(seed: int, path: Path, *, operations: int = 40) -> dict[str, Any]:
-    """A run of the oracle's `producer_states`."""
-    drawing = _Draw(seed)
-    return {
-        "path": path,
-        "time": START,
-        "operations": [drawing.operation() for _ in range(operations)],
-    }
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerRun:
+    """Operations on one manager, whose snapshots are in `path`."""
+
+    path: Path
+    operations: tuple[Operation, ...]
+    time: int = START
+
+    def request(self) -> dict[str, Any]:
+        """Return the run as the oracle's `producer_states` takes it."""
+        return {"path": self.path, "time": self.time, "operations": list(self.operations)}
+
+
+def draw_run(seed: int, path: Path, *, operations: int = 40) -> ProducerRun:
+    """Draw a run of so many operations."""
+    drawing = _Drawing(seed)
+    return ProducerRun(path=path, operations=tuple(drawing.operation() for _ in range(operations)))

@@ -1,7 +1,7 @@
-"""What typed steps have in common: each is a request of the oracle, under the oracle's names.
+"""The base of typed steps: each one becomes a request of the oracle, with the oracle's names.
 
 A family of steps is a class; its steps are frozen dataclasses that extend it. A field that is None
-is not given. `names` says which field the oracle calls otherwise, `data` being its `bytes`.
+is left out. `names` maps the fields that have another name in the oracle, such as `data` (`bytes`).
 """
 
 import re
@@ -11,15 +11,18 @@ from typing import Any, ClassVar, Self
 
 
 class Request:
+    """A step that has a request."""
+
     __slots__ = ()
     names: ClassVar[Mapping[str, str]] = {"data": "bytes"}
 
     @classmethod
     def name(cls) -> str:
-        """`TruncateTo` is the oracle's `truncate_to`."""
+        """Return the oracle's name of the step: `truncate_to` for `TruncateTo`."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
     def request(self) -> dict[str, Any]:
+        """Return the step as the oracle takes it."""
         request: dict[str, Any] = {"do": self.name()}
         for each in fields(self):  # type: ignore[arg-type]
             value = getattr(self, each.name)
@@ -31,5 +34,6 @@ class Request:
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Self:
+        """Read a step back from its request."""
         given = {each.name: cls.names.get(each.name, each.name) for each in fields(cls)}  # type: ignore[arg-type]
         return cls(**{field: request[name] for field, name in given.items() if name in request})

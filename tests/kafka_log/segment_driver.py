@@ -1,7 +1,6 @@
-"""Our segment, driven by the steps of segment_steps as the oracle drives Kafka's."""
+"""Drives our segment with the steps of segment_steps, as the oracle drives Kafka's."""
 
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,15 @@ from tests.kafka_log import segment_steps as steps
 
 
 class OurSegment:
-    """One segment of ours, taking the steps that run_segments takes."""
+    """One of our segments. It takes the steps of a run."""
 
-    def __init__(self, files: Files, run: Mapping[str, Any]) -> None:
+    def __init__(self, files: Files, run: steps.SegmentRun) -> None:
         self.files = files
-        self.clock = FixedClock(run["time"])
-        self.base_offset = run["base_offset"]
+        self.clock = FixedClock(run.time)
+        self.base_offset = run.base_offset
         self.config = LogConfig(
-            index_interval_bytes=run["config"]["index.interval.bytes"],
-            segment_index_bytes=run["config"]["segment.index.bytes"],
+            index_interval_bytes=run.config["index.interval.bytes"],
+            segment_index_bytes=run.config["segment.index.bytes"],
         )
         self.segment: Any = None
 
@@ -35,7 +34,7 @@ class OurSegment:
         return getattr(self, f"_{step.name()}")(step)
 
     def digests(self) -> dict[str, str]:
-        """Size and CRC-32 of every file, as the oracle tells them."""
+        """Return size and CRC-32 of every file, as the oracle does."""
         return {name: _digest(self.files.read(name, limit=2**24)) for name in self.files.names()}
 
     def _open(self, opened: steps.Open) -> None:
@@ -93,7 +92,7 @@ class OurSegment:
 
     def _state(self, _: steps.State) -> list[Any]:
         segment = self.segment
-        return [  # in this order: asking for a timestamp makes the time index
+        return [  # in this order: asking for a timestamp creates the time index
             segment.size,
             segment.read_next_offset(),
             segment.max_timestamp_so_far(),

@@ -1,11 +1,12 @@
-"""Seeded work on one segment, for Kafka's LogSegment (`run_segments`) and for ours.
+"""Seeded steps on one segment, for Kafka's LogSegment (`run_segments`) and for ours.
 
-`draw_run(seed)` is a run of the oracle; tests.kafka_log.segment_driver takes the same steps.
+`draw_run(seed)` draws a run; the oracle and tests.kafka_log.segment_driver take the same steps.
 """
 
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from kafka_format.batch import encode_batch
@@ -26,7 +27,7 @@ _MARKERS = (b"\0\0\0\0", b"\0\0\0\1")  # keys of ABORT and COMMIT
 
 
 class Step(Request):
-    """One thing that is done to a segment, or asked of it."""
+    """A change of a segment, or a question about it."""
 
     __slots__ = ()
     names: ClassVar[Mapping[str, str]] = {"data": "bytes", "source": "from", "file": "name"}
@@ -152,7 +153,7 @@ class Delete(Step):
 
 @dataclass(frozen=True, slots=True)
 class WriteFile(Step):
-    """Bytes at a position, a new size, or no file any more."""
+    """Changes a file from outside: bytes at a position, a new size, or the file is deleted."""
 
     file: str
     position: int | None = None
@@ -171,12 +172,36 @@ class Crash(Step):
     pass
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRun:
+    """The steps of one segment."""
+
+    steps: tuple[Step, ...]
+    config: Mapping[str, int]
+    """The settings, in Kafka's names."""
+    magic: int = 2
+    """The magic of the batches."""
+    base_offset: int = BASE
+    time: int = START
+
+    def request(self, path: Path) -> dict[str, Any]:
+        """Return the run as the oracle takes it, in a directory."""
+        return {
+            "base_offset": self.base_offset,
+            "config": self.config,
+            "time": self.time,
+            "steps": list(self.steps),
+            "magic": self.magic,
+            "path": str(path),
+        }
+
+
 # ------------------------------------------------------------------------------------ drawing
 
 
 @dataclass
-class Draw:
-    """A run being drawn: what the log holds so far, as far as the next step needs it."""
+class SegmentDrawing:
+    """A run while it is drawn, with what the next step must know about the log."""
 
     rng: random.Random
     magic: int = 2
@@ -201,7 +226,7 @@ class Draw:
     # ---------------------------------------------------------------------------------- batches
 
     def batch(self) -> bytes:
-        """One batch at the end, and what it leaves behind for the next."""
+        """Draw a batch at the end of the log; the next one follows it."""
         rng = self.rng
         self.now += rng.randrange(2000)
         self.next_offset += rng.choice((0, 0, 0, 2))
@@ -266,6 +291,7 @@ class Draw:
         )
 
     def append(self) -> None:
+        """Draw an append of one batch, or of several."""
         data = b"".join(self.batch() for _ in range(self.rng.choice((1, 1, 1, 4))))
         self.size += len(data)
         largest = self.next_offset - 1
@@ -276,6 +302,7 @@ class Draw:
     # ------------------------------------------------------------------------------------ steps
 
     def ask(self) -> None:
+        """Draw a question."""
         rng = self.rng
         offset, earlier = self.offset(), self.now - rng.randrange(9999)
         position, size = rng.randrange(self.size + 1), rng.randrange(999)
@@ -308,6 +335,7 @@ class Draw:
         )
 
     def change(self) -> None:
+        """Draw a change other than an append."""
         rng = self.rng
         last_offset = self.next_offset + rng.randrange(9)
         draws: tuple[Step, ...] = (
@@ -326,6 +354,7 @@ class Draw:
         self.steps.append(rng.choice(draws))
 
     def reopen(self, *, damage: bool) -> None:
+        """Close the segment or crash, damage its files, open it again, and perhaps recover it."""
         rng = self.rng
         self.end()
         if damage:
@@ -360,10 +389,10 @@ class Draw:
         return rng.choice(draws)
 
 
-def draw_run(seed: int) -> dict[str, Any]:
-    """The arguments of one run, without its path."""
+def draw_run(seed: int) -> SegmentRun:
+    """Draw a run: appends, questions and changes, and a damaged file at the end."""
     rng = random.Random(seed)
-    draw = Draw(rng, magic=rng.choice((2, 2, 2, 2, 1, 0)))
+    draw = SegmentDrawing(rng, magic=rng.choice((2, 2, 2, 2, 1, 0)))
     is_preallocated = rng.random() < 0.15
     draw.steps.append(Open(init_file_size=5000, preallocate=True) if is_preallocated else Open())
     for _ in range(rng.randint(10, 30)):
@@ -384,21 +413,13 @@ def draw_run(seed: int) -> dict[str, Any]:
         "index.interval.bytes": rng.choice((0, 100, 100, 400, 4096)),
         "segment.index.bytes": rng.choice((50, 400, 4000)),
     }
-    return {
-        "base_offset": BASE,
-        "config": config,
-        "time": START,
-        "steps": draw.steps,
-        "magic": draw.magic,
-    }
+    return SegmentRun(steps=tuple(draw.steps), config=config, magic=draw.magic)
 
 
-def steps_with(*steps: Step, **config: int) -> dict[str, Any]:
-    """A run of these steps on a segment that is there (or not yet)."""
+def steps_with(*steps: Step, **config: int) -> SegmentRun:
+    """Return a run of these steps after the segment is opened."""
     settings = {"index_interval_bytes": 4096, "segment_index_bytes": 4000} | config
-    return {
-        "base_offset": BASE,
-        "config": {name.replace("_", "."): value for name, value in settings.items()},
-        "time": START,
-        "steps": [Open(exists=True), *steps],
-    }
+    return SegmentRun(
+        steps=(Open(exists=True), *steps),
+        config={name.replace("_", "."): value for name, value in settings.items()},
+    )

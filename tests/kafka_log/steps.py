@@ -1,26 +1,29 @@
-"""Steps of a partition log's life, for Kafka's log and for ours.
+"""The life of a partition log, for Kafka's log and for ours: sessions, and the steps in them.
 
-An action is what is done; a `Step` adds when, and whether a refusal is an answer too. Actions have
-the names and fields of the oracle's `run_sessions` (tests/oracle/README.md): `request` is what it
-takes, `step_of` reads that again, for steps that a test writes by hand.
+A session opens a log (`Opening`), takes steps, and closes it or crashes. A `Step` is an action, its
+time, and whether it may fail. Actions have the names and fields of the oracle's `run_sessions`
+(tests/oracle/README.md): `request` returns what the oracle takes; `step_of` and `session_of` read
+that back, for steps and sessions that a test writes by hand.
 
     Step(Append(data=batch, leader_epoch=3), time=START, may_fail=True)
-    Step(Read(Place("high_watermark", delta=-3), max_length=700))
+    Step(Read(place=RelativeOffset("high_watermark", delta=-3), max_length=700))
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from tests.kafka_log.requests import Request
 
+NEVER = 2**31 - 1
+
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """An offset: one of the log's own and a distance from it, or simply a number."""
+class RelativeOffset:
+    """An offset relative to one of the log's own offsets; or a number."""
 
     origin: str = "end"
-    """`start`, `end`, `high_watermark`, `last_stable`, or `active`: where that segment begins."""
+    """`start`, `end`, `high_watermark`, `last_stable`, or `active`, the active segment's base."""
     delta: int = 0
     offset: int | None = None
 
@@ -35,18 +38,20 @@ class Place:
 
 
 class Action(Request):
-    """One thing that is done to a log."""
+    """Something that is done to a log."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, request: Mapping[str, Any]) -> Self:
-        """`place` is spread over the names of a request."""
+        """Read an action back from its request, which has the fields of `place` at its top."""
         has_place = any(each.name == "place" for each in fields(cls))  # type: ignore[arg-type]
-        return super().of(dict(request) | ({"place": Place.of(request)} if has_place else {}))
+        return super().of(
+            dict(request) | ({"place": RelativeOffset.of(request)} if has_place else {})
+        )
 
 
-_END = Place()
+_END = RelativeOffset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +59,12 @@ class Append(Action):
     data: bytes
     leader_epoch: int
     origin: str | None = None
-    """Of the append: `CLIENT` unless it says another."""
+    """The origin of the append; `CLIENT` if None."""
     at_end: int | None = None
-    """The batches are moved to the log end, or so far from it."""
+    """If set, the batches are moved to the log end plus this distance."""
     record_version: int | None = None
     verified: int | None = None
-    """The producer whose verification guard goes with it."""
+    """The producer whose verification guard the append presents."""
     transaction_version: int | None = None
 
 
@@ -83,32 +88,32 @@ class Flush(Action):
 
 @dataclass(frozen=True, slots=True)
 class HighWatermark(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
 
 
 @dataclass(frozen=True, slots=True)
 class MaybeUpdateHighWatermark(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
 
 
 @dataclass(frozen=True, slots=True)
 class MaybeIncrementHighWatermark(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
 
 
 @dataclass(frozen=True, slots=True)
 class LogStartOffset(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateTo(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
 
 
 @dataclass(frozen=True, slots=True)
 class TruncateFullyAndStartAt(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
     log_start_offset: int | None = None
 
 
@@ -140,7 +145,7 @@ class LateTransaction(Action):
 @dataclass(frozen=True, slots=True)
 class AssignEpoch(Action):
     leader_epoch: int
-    place: Place = _END
+    place: RelativeOffset = _END
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class UpdateConfig(Action):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read(Action):
-    place: Place = _END
+    place: RelativeOffset = _END
     max_length: int = 2**31 - 1
     isolation: str = "LOG_END"
     min_one_message: bool = True
@@ -173,7 +178,7 @@ class State(Action):
 
 @dataclass(frozen=True, slots=True)
 class Nothing(Action):
-    """Only time goes by."""
+    """Only time passes."""
 
 
 ACTIONS: dict[str, type[Action]] = {each.name(): each for each in Action.__subclasses__()}
@@ -181,10 +186,13 @@ ACTIONS: dict[str, type[Action]] = {each.name(): each for each in Action.__subcl
 
 @dataclass(frozen=True, slots=True)
 class Step:
+    """An action at a time."""
+
     action: Action
     time: int | None = None
-    """Of the clock from then on; None: as it was."""
+    """The time of the clock from this step on; None leaves it unchanged."""
     may_fail: bool = False
+    """Whether an error is an answer to compare; otherwise it ends the session."""
 
     def request(self) -> dict[str, Any]:
         request = self.action.request()
@@ -194,7 +202,67 @@ class Step:
 
 
 def step_of(request: Step | Mapping[str, Any]) -> Step:
+    """Return a step as it is, or read one from its request."""
     if isinstance(request, Step):
         return request
     action = ACTIONS[request.get("do", "nothing")].of(request)
     return Step(action, request.get("time"), request.get("may_fail", False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a log is opened."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The settings, in Kafka's names."""
+    time: int = 0
+    clean_shutdown: bool = True
+    log_start_offset: int | None = None
+    recovery_point: int | None = None
+    """The checkpoints. None is where the session before closed; in the first session 0."""
+    topic_id: str | None = None
+    producer_id_expiration_ms: int = NEVER
+    max_transaction_timeout_ms: int = 15 * 60 * 1000
+    transaction_verification: bool = False
+
+    def after(self, *, log_start_offset: int, recovery_point: int) -> Self:
+        """Return the opening after a session that closed with these checkpoints."""
+        start, point = self.log_start_offset, self.recovery_point
+        return replace(
+            self,
+            log_start_offset=log_start_offset if start is None else start,
+            recovery_point=recovery_point if point is None else point,
+        )
+
+    def request(self) -> dict[str, Any]:
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def opening_of(request: Opening | Mapping[str, Any]) -> Opening:
+    """Return an opening as it is, or read one from the arguments of a session."""
+    if isinstance(request, Opening):
+        return request
+    names = {each.name for each in fields(Opening)}
+    return Opening(**{name: value for name, value in request.items() if name in names})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionPlan:
+    """A log is opened, takes steps, and is closed."""
+
+    opening: Opening
+    steps: tuple[Step, ...]
+    close: str
+    """`clean`, or `crash`: without flushing or closing anything."""
+
+    def request(self) -> dict[str, Any]:
+        return self.opening.request() | {"steps": list(self.steps), "close": self.close}
+
+
+def session_of(request: SessionPlan | Mapping[str, Any]) -> SessionPlan:
+    """Return a session as it is, or read one from its request."""
+    if isinstance(request, SessionPlan):
+        return request
+    steps = tuple(step_of(each) for each in request["steps"])
+    return SessionPlan(opening=opening_of(request), steps=steps, close=request["close"])

@@ -363,8 +363,8 @@ def test_valid_topics(topic):
     ("topic", "problem"),
     [
         ("", "the name is empty"),
-        (".", "the name is a path of its own"),
-        ("..", "the name is a path of its own"),
+        (".", "the name is a relative path"),
+        ("..", "the name is a relative path"),
         ("t" * 250, "250 characters are more than 249"),
         ("a b", "' ' is not one of a-z A-Z 0-9 . _ -"),
         ("a/b", "'/' is not one of a-z A-Z 0-9 . _ -"),

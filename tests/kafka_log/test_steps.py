@@ -4,12 +4,23 @@ import dataclasses
 
 import pytest
 
-from tests.kafka_log.steps import ACTIONS, Append, Nothing, Place, Read, Step, TruncateTo, step_of
+from tests.kafka_log.steps import (
+    ACTIONS,
+    Append,
+    Nothing,
+    Read,
+    RelativeOffset,
+    Step,
+    TruncateTo,
+    step_of,
+)
 from tests.kafka_log.workload import draw_workload
 
 
 def test_a_step_is_a_request_of_the_oracle() -> None:
-    read = Read(place=Place("high_watermark", -3), max_length=700, isolation="TXN_COMMITTED")
+    read = Read(
+        place=RelativeOffset("high_watermark", -3), max_length=700, isolation="TXN_COMMITTED"
+    )
     assert Step(read, 5, may_fail=True).request() == {
         "do": "read",
         "from": "high_watermark",
@@ -30,7 +41,7 @@ def test_a_step_is_a_request_of_the_oracle() -> None:
 
 
 def test_requests_that_are_written_by_hand_become_steps() -> None:
-    assert step_of({"do": "truncate_to", "offset": 4}) == Step(TruncateTo(Place(offset=4)))
+    assert step_of({"do": "truncate_to", "offset": 4}) == Step(TruncateTo(RelativeOffset(offset=4)))
     assert step_of({"time": 9}) == Step(Nothing(), 9)
     with pytest.raises(KeyError):
         step_of({"do": "nonsense"})

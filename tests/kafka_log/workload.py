@@ -1,18 +1,16 @@
-"""Seeded workloads: what a partition log may live through, as steps for Kafka's log and for ours.
+"""Seeded workloads: what may happen to a partition log, as steps for Kafka's log and for ours.
 
-A workload is a list of sessions (open, steps, close), each the arguments of the oracle's
-`run_sessions` (tests/oracle/README.md has the steps). Nothing in it depends on an answer: offsets
-are told relative to where the log then stands (`from`, `delta`, `at_end`), so a step means
-something whatever happened to the ones before. Many are refused; a refusal is an answer as well,
-hence `may_fail` throughout.
+A workload is a list of sessions (steps.py). Nothing in it depends on an answer: offsets are
+relative to the log's own offsets at that time, so a step makes sense whatever happened before.
+Many steps are refused. An error is also an answer, so every step may fail.
 
     draw_workload(7).sessions  ->  oracle.call("run_sessions", runs=[{"path": …, "sessions": …}])
-                               ->  tests.kafka_log.driver.run_sessions(path, sessions)
+                               ->  tests.kafka_log.compare.Comparison.sessions
 """
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -34,12 +32,14 @@ from tests.kafka_log.steps import (
     MaybeIncrementHighWatermark,
     MaybeUpdateHighWatermark,
     OffsetForTimestamp,
-    Place,
+    Opening,
     ProducerSnapshot,
     Read,
+    RelativeOffset,
     RemoveExpiredProducers,
     Roll,
     RunPending,
+    SessionPlan,
     StartVerification,
     State,
     Step,
@@ -56,22 +56,38 @@ ISOLATIONS = ("LOG_END", "HIGH_WATERMARK", "TXN_COMMITTED")
 
 
 class Workload(NamedTuple):
+    """Sessions of one log."""
+
     seed: int
-    sessions: list[dict[str, Any]]
+    sessions: list[SessionPlan]
     suite: str = "log"
-    """By which `python -m tests.show` draws it again."""
+    """The suite by which `python -m tests.show` draws it again."""
 
     @property
     def steps(self) -> list[Step]:
-        return [step for session in self.sessions for step in session["steps"]]
+        return [step for session in self.sessions for step in session.steps]
+
+
+class Mode(NamedTuple):
+    """What is the same for a whole workload."""
+
+    is_legacy: bool = False
+    """Whether the log is kept in magic 0 or 1, and gets such records."""
+    verifies: bool = False
+    """Whether transactions are verified before their first append."""
+
+
+def mode_of(seed: int) -> Mode:
+    """Return the mode of a seed: every sixth log is an old one, every fourth one verifies."""
+    return Mode(is_legacy=seed % 6 == 5, verifies=seed % 4 == 3)
 
 
 @dataclass(slots=True)
 class _Producer:
-    """A client that remembers where it is, not what the log made of it."""
+    """A client. It knows what it sent, but not what the log did with it."""
 
     producer_id: int
-    transaction_version: int = 0  # 0: idempotent alone
+    transaction_version: int = 0  # 0: only idempotent
     epoch: int = 0
     next_sequence: int = 0
     in_transaction: bool = False
@@ -84,45 +100,57 @@ class _Producer:
 
 
 class _Drawing:
-    def __init__(self, seed: int) -> None:
+    """A workload while it is drawn."""
+
+    def __init__(self, seed: int, mode: Mode, codecs: Sequence[Codec]) -> None:
         self.random = random.Random(seed)
         self.now = START
         self.leader_epoch = 0
         self.coordinator_epoch = 0
-        self.is_legacy = seed % 6 == 5
+        self.is_legacy = mode.is_legacy
+        self.verifies = mode.verifies
+        self.codecs = codecs
         self.producers = [
             _Producer(100 + i, transaction_version=version)
             for i, version in enumerate((0, 0, 1, 1, 2))
         ]
         self.config = _draw_config(self.random)
-        self.verifies = seed % 4 == 3
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability
 
     def codec(self) -> Codec:
-        return self.random.choice(list(Codec))
+        return self.random.choice(self.codecs)
 
 
 def draw_workload(
-    seed: int, *, sessions: int = 3, steps: int = 30, crashes: bool = True
+    seed: int,
+    *,
+    sessions: int = 3,
+    steps: int = 30,
+    crashes: bool = True,
+    mode: Mode | None = None,
+    codecs: Sequence[Codec] = tuple(Codec),
 ) -> Workload:
-    """`crashes`: whether a session may end without a close, and be opened as after one."""
-    drawing = _Drawing(seed)
+    """Draw a workload. With `crashes`, a session may end without a close.
+
+    Without a `mode`, the seed decides.
+    """
+    drawing = _Drawing(seed, mode_of(seed) if mode is None else mode, codecs)
     drawn = []
     is_clean = True
     for _ in range(sessions):
-        session = _draw_session(drawing, steps)
-        session["clean_shutdown"] = is_clean
+        opening, taken = _draw_session(drawing, steps)
         if not is_clean and drawing.chance(0.4):
-            session["recovery_point"] = 0  # a checkpoint that was not written in time
+            opening = replace(opening, recovery_point=0)  # it was not written in time
         if drawing.chance(0.1):
-            session["log_start_offset"] = 0
+            opening = replace(opening, log_start_offset=0)
+        opening = replace(opening, clean_shutdown=is_clean)
         is_clean = not (crashes and drawing.chance(0.35))
-        session["close"] = "clean" if is_clean else "crash"
+        close = "clean" if is_clean else "crash"
         if drawing.chance(0.1):
             is_clean = not crashes  # a broker that died before it wrote its marker
-        drawn.append(session)
+        drawn.append(SessionPlan(opening=opening, steps=taken, close=close))
     return Workload(seed, drawn, "log" if crashes else "log-without-crashes")
 
 
@@ -155,26 +183,30 @@ def _draw_config(rng: random.Random) -> dict[str, Any]:
     }
 
 
-def _draw_session(drawing: _Drawing, steps: int) -> dict[str, Any]:
+def _draw_session(drawing: _Drawing, steps: int) -> tuple[Opening, tuple[Step, ...]]:
+    """Draw how a log is opened, and a number of steps."""
+    opening = Opening(
+        config=drawing.config,
+        time=drawing.now,
+        topic_id=TOPIC_ID,
+        producer_id_expiration_ms=1_800_000,
+        max_transaction_timeout_ms=60_000,
+        transaction_verification=drawing.verifies,
+    )
+    return opening, tuple(_draw_steps(drawing, steps))
+
+
+def _draw_steps(drawing: _Drawing, count: int) -> Iterator[Step]:
+    """Draw steps. Time passes between them, and now and then there is a new leader."""
     makers = [maker for maker, _ in _ACTIONS]
     weights = [weight for _, weight in _ACTIONS]
-    session: dict[str, Any] = {
-        "config": drawing.config,
-        "time": drawing.now,
-        "topic_id": TOPIC_ID,
-        "producer_id_expiration_ms": 1_800_000,
-        "max_transaction_timeout_ms": 60_000,
-        "transaction_verification": drawing.verifies,
-        "steps": [],
-    }
-    for maker in drawing.random.choices(makers, weights, k=steps):
+    for maker in drawing.random.choices(makers, weights, k=count):
         drawing.now += drawing.random.choice((0, 1, 40, 900, 2500))
         if drawing.chance(0.02):
             drawing.now += drawing.random.choice((61_000, 2_000_000, 7_300_000))
         if drawing.chance(0.05):
             drawing.leader_epoch += drawing.random.randint(1, 2)
-        session["steps"].append(Step(maker(drawing), drawing.now, may_fail=True))
-    return session
+        yield Step(maker(drawing), drawing.now, may_fail=True)
 
 
 # ------------------------------------------------------------------------------------ records
@@ -226,7 +258,7 @@ def _draw_value(drawing: _Drawing) -> bytes | None:
 
 
 def _encode(drawing: _Drawing, producer: _Producer | None, **more: Any) -> bytes:
-    """A client's batch; a producer's takes its next sequence."""
+    """Encode a batch of a client. A producer's batch takes its next sequence."""
     gaps = more.pop("gaps", False)
     records = _draw_records(drawing, gaps=gaps)
     if producer is None:
@@ -246,7 +278,7 @@ def _encode(drawing: _Drawing, producer: _Producer | None, **more: Any) -> bytes
 
 
 def _encode_marker(drawing: _Drawing, producer: _Producer, **more: Any) -> bytes:
-    """Ends a transaction, or one that never was; version 2 raises the epoch with it."""
+    """Encode the end of a transaction, even of one that never began. Version 2 raises the epoch."""
     rng = drawing.random
     if drawing.chance(0.1):
         drawing.coordinator_epoch += 1
@@ -280,10 +312,10 @@ def _plain(drawing: _Drawing) -> Append:
 
 
 def _legacy(drawing: _Drawing) -> Append:
-    """Old magics: kept where the log is still of that version, else converted by the leader."""
+    """Append old magics: kept if the log has that version, otherwise converted by the leader."""
     rng = drawing.random
     magic = rng.choice((0, 1))
-    # Not snappy: what a leader compresses anew with it is not always the bytes of Kafka's library.
+    # Not snappy: what a leader recompresses with it may differ from the bytes of Kafka's library.
     codec = rng.choice((Codec.NONE, Codec.GZIP, Codec.LZ4))
     data = encode_legacy_batch(_draw_records(drawing, magic=magic), magic=magic, codec=codec)
     version = {"record_version": rng.choice((0, 1, 1))} if drawing.is_legacy else {}
@@ -294,7 +326,7 @@ def _idempotent(drawing: _Drawing) -> Append:
     rng = drawing.random
     producer = rng.choice(drawing.producers)
     if producer.sent and drawing.chance(0.15):
-        return _append(drawing, rng.choice(producer.sent))  # a retry: known, or long forgotten
+        return _append(drawing, rng.choice(producer.sent))  # a retry: still known, or not
     if drawing.chance(0.06):
         producer.bump()
     if drawing.chance(0.05):
@@ -304,7 +336,7 @@ def _idempotent(drawing: _Drawing) -> Append:
         return _append(drawing, _encode(drawing, fenced))
     data = _encode(drawing, producer)
     producer.sent = [*producer.sent[-6:], data]
-    # The guard is there if a verification was begun; without one the log may insist on it.
+    # There is a guard if a verification was started; without one the log may refuse the append.
     guard = {"verified": producer.producer_id} if drawing.verifies and drawing.chance(0.9) else {}
     return _append(drawing, data, **guard)
 
@@ -332,8 +364,8 @@ def _marker(drawing: _Drawing) -> Append:
     return _append(drawing, data, origin="COORDINATOR", transaction_version=version)
 
 
-def _spoiled(drawing: _Drawing) -> Append:
-    """What no leader takes, or takes only in part."""
+def _damaged(drawing: _Drawing) -> Append:
+    """Append what a leader refuses, or accepts only in part."""
     rng = drawing.random
     data = _encode(drawing, None)
     damages: list[Callable[[], bytes]] = [
@@ -342,15 +374,15 @@ def _spoiled(drawing: _Drawing) -> Append:
         lambda: data + data[: rng.randrange(1, 40)],  # a torn second one
         lambda: data[: rng.randrange(len(data))],
         lambda: struct.pack(">q", 5) + data[8:],  # base offset not 0
-        lambda: data[:16] + b"\x03" + data[17:],  # magic of the future
-        lambda: data[:8] + struct.pack(">i", 5) + data[12:],  # a length below any batch's
+        lambda: data[:16] + b"\x03" + data[17:],  # an unknown magic
+        lambda: data[:8] + struct.pack(">i", 5) + data[12:],  # too short for any batch
         lambda: b"",
     ]
     return _append(drawing, rng.choice(damages)())
 
 
 def _follower(drawing: _Drawing) -> Append:
-    """A chunk as a fetch from the leader gives it: batches of any producer, gaps between them."""
+    """Append batches as fetched from a leader: of any producer, with gaps between them."""
     rng = drawing.random
     if drawing.is_legacy and drawing.chance(0.5):
         records = _draw_records(drawing, magic=1)
@@ -369,7 +401,7 @@ def _follower(drawing: _Drawing) -> Append:
     at_end = rng.choice((-2, 1, 30, 30, 3_000_000_000)) if drawing.chance(0.08) else 0
     step = _append(drawing, chunk, origin="REPLICATION", at_end=at_end)
     if drawing.chance(0.05):
-        # A replica that does not know of the newest leader yet.
+        # A replica that does not know the newest leader yet.
         return replace(step, leader_epoch=step.leader_epoch - 1)
     return step
 
@@ -377,23 +409,23 @@ def _follower(drawing: _Drawing) -> Append:
 def _follower_batch(drawing: _Drawing, base_offset: int) -> bytes:
     rng = drawing.random
     producer = rng.choice([None, None, *drawing.producers])
-    decided: dict[str, Any] = {"partition_leader_epoch": drawing.leader_epoch}
+    stamped: dict[str, Any] = {"partition_leader_epoch": drawing.leader_epoch}
     if producer and producer.transaction_version and drawing.chance(0.4):
-        batch = _encode_marker(drawing, producer, **decided)
+        batch = _encode_marker(drawing, producer, **stamped)
     else:
         if drawing.chance(0.2):
-            decided |= {
+            stamped |= {
                 "timestamp_type": TimestampType.LOG_APPEND_TIME,
                 "log_append_time": drawing.now,
             }
-        batch = _encode(drawing, producer, gaps=drawing.chance(0.2), **decided)
+        batch = _encode(drawing, producer, gaps=drawing.chance(0.2), **stamped)
     if drawing.chance(0.05):
         batch = encode_empty_batch(decode_batch(batch).header)  # as the cleaner leaves it
     return struct.pack(">q", base_offset) + batch[8:]
 
 
 def _raft_leader(drawing: _Drawing) -> Append:
-    """Of the metadata log's leader: offsets and epoch are in the batch already."""
+    """Append as the metadata log's leader: offsets and epoch are already in the batch."""
     epoch = drawing.leader_epoch + (1 if drawing.chance(0.1) else 0)
     data = _encode(drawing, None, partition_leader_epoch=epoch)
     return _append(drawing, data, origin="RAFT_LEADER", at_end=0)
@@ -404,8 +436,8 @@ def _update_config(drawing: _Drawing) -> UpdateConfig:
     return UpdateConfig(drawing.config)
 
 
-def _strange(drawing: _Drawing) -> Append:
-    """A batch whose checksum holds and whose header no client writes: a follower takes it."""
+def _odd_header(drawing: _Drawing) -> Append:
+    """Append a batch with a correct checksum and an odd header, which a follower accepts."""
     rng = drawing.random
     batch = decode_batch(_follower_batch(drawing, 0))
     fields: dict[str, tuple[int, ...]] = {
@@ -425,21 +457,21 @@ def _strange(drawing: _Drawing) -> Append:
 
 
 def _truncate(drawing: _Drawing) -> TruncateTo:
-    return TruncateTo(Place(delta=-drawing.random.choice((0, 1, 2, 5, 9, 30))))
+    return TruncateTo(RelativeOffset(delta=-drawing.random.choice((0, 1, 2, 5, 9, 30))))
 
 
 def _truncate_fully(drawing: _Drawing) -> TruncateFullyAndStartAt:
-    place = Place(delta=drawing.random.choice((-3, 0, 10)))
+    place = RelativeOffset(delta=drawing.random.choice((-3, 0, 10)))
     return TruncateFullyAndStartAt(place, 1 if drawing.chance(0.2) else None)
 
 
 def _truncate_below(drawing: _Drawing) -> TruncateTo:
-    return TruncateTo(Place("start", drawing.random.choice((-1, 0, 2))))
+    return TruncateTo(RelativeOffset("start", drawing.random.choice((-1, 0, 2))))
 
 
 def _log_start(drawing: _Drawing) -> LogStartOffset:
     where = drawing.random.choice(("high_watermark", "start", "last_stable", "active"))
-    return LogStartOffset(Place(where, drawing.random.choice((-2, 0, 0, 1, 4, 20))))
+    return LogStartOffset(RelativeOffset(where, drawing.random.choice((-2, 0, 0, 1, 4, 20))))
 
 
 def _high_watermark(drawing: _Drawing) -> Action:
@@ -447,15 +479,15 @@ def _high_watermark(drawing: _Drawing) -> Action:
         (HighWatermark, MaybeUpdateHighWatermark, MaybeIncrementHighWatermark)
     )
     if drawing.chance(0.7):
-        return move(Place(delta=drawing.random.choice((0, 0, -1, -4, 5))))
-    return move(Place("high_watermark", drawing.random.choice((-3, 2, 9))))
+        return move(RelativeOffset(delta=drawing.random.choice((0, 0, -1, -4, 5))))
+    return move(RelativeOffset("high_watermark", drawing.random.choice((-3, 2, 9))))
 
 
 def _read(drawing: _Drawing) -> Read:
     rng = drawing.random
     where = rng.choice(("start", "start", "end", "high_watermark", "last_stable", "active"))
     return Read(
-        place=Place(where, rng.choice((-3, -1, 0, 0, 1, 4, 12))),
+        place=RelativeOffset(where, rng.choice((-3, -1, 0, 0, 1, 4, 12))),
         max_length=rng.choice((0, 40, 150, 700, 1 << 20)),
         isolation=rng.choice(ISOLATIONS),
         min_one_message=drawing.chance(0.7),
@@ -478,7 +510,7 @@ def _assign_epoch(drawing: _Drawing) -> AssignEpoch:
     return AssignEpoch(drawing.leader_epoch)
 
 
-def _just(action: Action) -> Callable[[_Drawing], Action]:
+def _always(action: Action) -> Callable[[_Drawing], Action]:
     return lambda _: action
 
 
@@ -489,25 +521,25 @@ _ACTIONS: tuple[tuple[Callable[[_Drawing], Action], float], ...] = (
     (_marker, 10),
     (_follower, 10),
     (_legacy, 1.5),
-    (_spoiled, 1.5),
+    (_damaged, 1.5),
     (_high_watermark, 7),
     (_read, 10),
     (_offset_for_timestamp, 4),
     (_end_offset_for_epoch, 1),
     (_assign_epoch, 1),
-    (_strange, 0.7),
+    (_odd_header, 0.7),
     (_raft_leader, 1),
     (_update_config, 0.3),
     (_truncate, 1.5),
     (_truncate_below, 0.2),
     (_truncate_fully, 0.3),
     (_log_start, 2),
-    (_just(Roll()), 1.5),
-    (_just(Flush()), 1),
-    (_just(DeleteOldSegments()), 2),
-    (_just(RemoveExpiredProducers()), 1),
-    (_just(ProducerSnapshot()), 0.7),
-    (_just(RunPending()), 1.5),
-    (_just(LateTransaction()), 0.5),
-    (_just(State()), 1.5),
+    (_always(Roll()), 1.5),
+    (_always(Flush()), 1),
+    (_always(DeleteOldSegments()), 2),
+    (_always(RemoveExpiredProducers()), 1),
+    (_always(ProducerSnapshot()), 0.7),
+    (_always(RunPending()), 1.5),
+    (_always(LateTransaction()), 0.5),
+    (_always(State()), 1.5),
 )

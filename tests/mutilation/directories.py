@@ -141,7 +141,7 @@ def _leftovers() -> dict[str, list[Piece]]:
 
 @functools.cache
 def directories() -> dict[str, dict[str, bytes]]:
-    """Of each directory: the bytes of its files by their paths in it."""
+    """Return the bytes of the files of each directory, by relative path."""
     plans = {"current": _current(), "legacy": _legacy(), "leftovers": _leftovers()}
     return {
         name: {path: b"".join(piece.read() for piece in pieces) for path, pieces in plan.items()}

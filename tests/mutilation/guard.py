@@ -1,4 +1,4 @@
-"""The bounds of a case. Who breaks one is told which case it was."""
+"""The bounds of a case. Who breaks one is reported which case it was."""
 
 import contextlib
 import faulthandler

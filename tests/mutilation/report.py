@@ -101,7 +101,7 @@ class Flip(NamedTuple):
     field: str
     outcome: str
     told_by_dump: bool | None = None
-    """Of what is not noticed in the file alone: whether `dump --verify-index` of its directory
+    """For what is not noticed in the file alone: whether `dump --verify-index` of its directory
     does; None if there is no log and index, of which one could contradict the other.
     """
 
@@ -128,12 +128,12 @@ def measure_file(path: str, data: bytes, root: Path) -> Iterator[Flip]:
         with guard.time_limit(f"{path} bit {bit}"):
             found = readers.read_checked(path, flipped, start=start)
             outcome = _outcome(path, found, whole[start], flipped)
-            told = None if outcome in NOTICED else _is_told(root / path, flipped, data)
-        yield Flip(titles[start], field, outcome, told)
+            reported = None if outcome in NOTICED else _is_told(root / path, flipped, data)
+        yield Flip(titles[start], field, outcome, reported)
 
 
 def _starts(path: str, data: bytes) -> list[int]:
-    """Of each byte: from where on a file must be read to know what became of it."""
+    """Return for each byte from where a file must be read to notice the change."""
     if readers.kind_of(path) not in readers.LOGS:
         return [0] * len(data)
     return [batch.position for batch in LogFile(data).batches() for _ in range(len(batch.raw))]
@@ -218,8 +218,9 @@ def _tables(found: Counter[Flip]) -> Iterator[str]:
             yield "|---|---|---|---|---|---|---|---|---|"
             for name in blind:
                 counts = " | ".join(str(_count(rows, name, (each,))) for each in OUTCOMES)
-                told = _told(rows, name)
-                yield f"| {name} | {_count(rows, name)} | {counts} | {told} | {WHY[title, name]} |"
+                reported = _told(rows, name)
+                cells = (name, _count(rows, name), counts, reported, WHY[title, name])
+                yield f"| {' | '.join(map(str, cells))} |"
             yield ""
         if guarded := [name for name in names if name not in blind]:
             yield f"Every flip is noticed in: {', '.join(guarded)}."

@@ -235,7 +235,7 @@ class _LineCount(io.RawIOBase):
 
 JSON = ("--format", "json")
 OTHER_LINES = 4
-"""Of a dump: the file, the batch, that its records all have one offset, and the end."""
+"""The rows of a dump: file, batch, the finding that all offsets are equal, and the end."""
 # How a bomb is read, how large a one takes some seconds, and what it may cost beyond its bytes.
 READERS: dict[str, tuple[Callable[[bytes, Path], int], int, float]] = {
     "rows": (walk_rows, MIB, 12),

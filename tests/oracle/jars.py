@@ -44,7 +44,7 @@ def libs(version: str = CURRENT) -> Path:
 
 
 def _name(version: str) -> str:
-    """Of what it is a release: of Kafka, unless it says otherwise."""
+    """The product of the release; Kafka unless stated otherwise."""
     return version if version in (SPARK, SPARK_SOURCES) else f"kafka-{version}"
 
 

@@ -147,17 +147,19 @@ def test_unknown_tagged_fields_are_written_after_the_known(oracle: Oracle) -> No
 
 
 def test_a_coordinator_record_and_its_tombstone(oracle: Oracle) -> None:
-    told = {
+    reported = {
         "api_key": 1,
         "key": {"group": "g", "topic": "t", "partition": 2},
         "version": 3,
         "value": {"offset": 5, "leaderEpoch": 6, "metadata": "m", "commitTimestamp": 9},
     }
-    key, value = oracle.encode_coordinator("group", told)
+    key, value = oracle.encode_coordinator("group", reported)
     assert key == bytes.fromhex("0001 0001 67 0001 74 00000002")
     assert value == bytes.fromhex("0003 0000000000000005 00000006 0001 6d 0000000000000009")
-    assert oracle.decode_coordinator("group", key, value) == told | {"key_name": "OffsetCommitKey"}
-    tombstone = told | {"version": None, "value": None}
+    assert oracle.decode_coordinator("group", key, value) == reported | {
+        "key_name": "OffsetCommitKey"
+    }
+    tombstone = reported | {"version": None, "value": None}
     assert oracle.encode_coordinator("group", tombstone) == (key, None)
 
 
@@ -262,25 +264,25 @@ def test_a_producer_snapshot_is_written_and_read(oracle: Oracle, tmp_path: Path)
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_meta_properties_of_both_versions(oracle: Oracle, tmp_path: Path, version: int) -> None:
-    told = {"version": version, "cluster_id": "c", "node_id": 3, "directory_id": UUID}
+    reported = {"version": version, "cluster_id": "c", "node_id": 3, "directory_id": UUID}
     path = tmp_path / "meta.properties"
-    lines = oracle.write_file("meta_properties", path, told).decode().splitlines()
+    lines = oracle.write_file("meta_properties", path, reported).decode().splitlines()
     node = "node.id=3" if version else "broker.id=3"
     assert {f"version={version}", "cluster.id=c", node, f"directory.id={UUID}"} <= set(lines)
-    assert told.items() <= oracle.read_file("meta_properties", path).items()
+    assert reported.items() <= oracle.read_file("meta_properties", path).items()
 
 
 @pytest.mark.parametrize("kraft_version", [0, 1])
 def test_quorum_state_of_both_versions(oracle: Oracle, tmp_path: Path, kraft_version: int) -> None:
     path = tmp_path / "quorum-state"
-    told = {"leaderId": 1, "leaderEpoch": 5, "votedId": -1}
+    reported = {"leaderId": 1, "leaderEpoch": 5, "votedId": -1}
     version_0 = {"clusterId": "", "appliedOffset": 0, "currentVoters": [{"voterId": 1}]}
     version_1 = {"votedDirectoryId": "A" * 22}
-    data = told | (version_1 if kraft_version else version_0)
+    data = reported | (version_1 if kraft_version else version_0)
     content = {"kraft_version": kraft_version, "data": data}
     written = json.loads(oracle.write_file("quorum_state", path, content))
     assert written == data | {"data_version": kraft_version}
-    assert oracle.read_file("quorum_state", path) == told | version_1
+    assert oracle.read_file("quorum_state", path) == reported | version_1
 
 
 def test_snapshots_hold_the_metadata_records_given(oracle: Oracle, tmp_path: Path) -> None:
@@ -290,8 +292,8 @@ def test_snapshots_hold_the_metadata_records_given(oracle: Oracle, tmp_path: Pat
     ]
     snapshot = tmp_path / "00000000000000000050-0000000003.checkpoint"
     bootstrap = tmp_path / "bootstrap.checkpoint"
-    told = {"records": records, "kraft_version": 1, "timestamp": 4}
-    oracle.write_file("metadata_snapshot", snapshot, told)
+    reported = {"records": records, "kraft_version": 1, "timestamp": 4}
+    oracle.write_file("metadata_snapshot", snapshot, reported)
     oracle.write_file("bootstrap_checkpoint", bootstrap, {"records": records})
     for kind, path in (("metadata_snapshot", snapshot), ("bootstrap_checkpoint", bootstrap)):
         batches = oracle.read_file(kind, path)["batches"]
@@ -401,9 +403,9 @@ def test_a_crash_leaves_preallocated_files_and_opening_a_copy_recovers_them(
         built.path, tmp_path / "copy", clean_shutdown=False, config={"segment.index.bytes": 1024}
     )
     assert files_of(built.path) == before
-    told = ("log_end_offset", "last_stable_offset", "aborted_transactions", "leader_epochs")
-    assert {name: opened["state"][name] for name in told} == {
-        name: built.state[name] for name in told
+    reported = ("log_end_offset", "last_stable_offset", "aborted_transactions", "leader_epochs")
+    assert {name: opened["state"][name] for name in reported} == {
+        name: built.state[name] for name in reported
     }
     recovered = tmp_path / "copy" / "orders-0" / last.name
     assert recovered.read_bytes() == before[last.name][: recovered.stat().st_size]
@@ -450,9 +452,9 @@ def test_magic_0_has_the_old_lz4_frame_checksum(oracle: Oracle) -> None:
 def test_an_index_shows_its_file_after_every_step(oracle: Oracle, tmp_path: Path) -> None:
     steps = [{"do": "open"}, {"do": "append", "offset": 7, "position": 100}, {"do": "close"}]
     run = {"kind": "offset", "path": str(tmp_path / "x.index"), "base_offset": 5, "steps": steps}
-    (told,) = oracle.call("run_indexes", runs=[run | {"max_index_size": 30}])
+    (reported,) = oracle.call("run_indexes", runs=[run | {"max_index_size": 30}])
     entry = bytes.fromhex("0000000200000064")
-    assert [unb64(step["bytes"]) for step in told] == [bytes(24), entry + bytes(16), entry]
+    assert [unb64(step["bytes"]) for step in reported] == [bytes(24), entry + bytes(16), entry]
 
 
 def test_a_segment_tells_its_files_and_errors_after_every_step(
@@ -460,15 +462,15 @@ def test_a_segment_tells_its_files_and_errors_after_every_step(
 ) -> None:
     steps = [{"do": "open"}, {"do": "sanity_check"}, {"do": "flush"}, {"do": "close"}]
     run = {"path": str(tmp_path), "base_offset": 5, "config": {"segment.index.bytes": 30}}
-    (told,) = oracle.call("run_segments", runs=[run | {"steps": steps}])
+    (reported,) = oracle.call("run_segments", runs=[run | {"steps": steps}])
     log, index, times = (f"{5:020}.{ending}" for ending in ("log", "index", "timeindex"))
-    assert [list(step["files"]) for step in told] == [
+    assert [list(step["files"]) for step in reported] == [
         [log],
         [log],
         [index, log, times],
         [index, log, times],
     ]
-    assert told[1]["error"]["class"] == "java.nio.file.NoSuchFileException"
+    assert reported[1]["error"]["class"] == "java.nio.file.NoSuchFileException"
     zeros = f"24 {zlib.crc32(bytes(24))}"
-    assert told[2]["files"] == {log: "0 0", index: zeros, times: zeros}
-    assert told[3]["files"] == {log: "0 0", index: "0 0", times: "0 0"}
+    assert reported[2]["files"] == {log: "0 0", index: zeros, times: zeros}
+    assert reported[3]["files"] == {log: "0 0", index: "0 0", times: "0 0"}

@@ -8,8 +8,8 @@ from typing import Any
 from unittest import mock
 
 from kafka_log.cleaner.parallel.group import SupersededOffsets
-from pipelines.compaction.explanation import ExplainInto
-from pipelines.compaction.parallel_compaction import OnSpark
+from pipelines.compaction.explanation import ExplanationWriter
+from pipelines.compaction.parallel_compaction import SparkRunner
 
 
 def twice(function: Callable[[Any], Any], task: Any) -> Any:
@@ -32,7 +32,7 @@ def _die(*_: Any) -> None:
     os._exit(9)
 
 
-class Troubled(OnSpark):
+class Troubled(SparkRunner):
     """Tasks through one of the above."""
 
     trouble: Any = staticmethod(twice)
@@ -41,7 +41,7 @@ class Troubled(OnSpark):
         return super().map(partial(self.trouble, function), tasks, size_of)
 
 
-class DiesWhileItExplains(ExplainInto):
+class DiesWhileItExplains(ExplanationWriter):
     """The first attempt takes its process along with half of a Parquet file written."""
 
     __slots__ = ()

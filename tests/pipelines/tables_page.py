@@ -25,7 +25,7 @@ spark.read.format("kafka_files").option("table", "findings").load("/var/lib/kafk
   options and filters know it by that. The bytes of such a path are in `path_base64`, as in `dump`.
 - Offsets and times of the options choose records: of `records` and `batches`, and of the internal
   topics.
-- `mode`: with PERMISSIVE damage is a finding, and what can be told of it is a row (`is_valid`
+- `mode`: with PERMISSIVE damage is a finding, and what can be reported of it is a row (`is_valid`
   false, or `damage` or `_corrupt_record` says why). DROPMALFORMED leaves such rows out, FAILFAST
   fails at the first.
   `findings` is the same in any mode. `compaction` tells of the log without its damaged batches,

@@ -81,8 +81,16 @@ def test_the_face_is_there_without_spark():
 
 
 def test_a_path_at_which_nothing_is_is_refused(spark, tmp_path):
-    with pytest.raises(StorageError, match=f"^{tmp_path}/nowhere: No such file or directory$"):
+    missing = f"{tmp_path}/nowhere: No such file or directory"
+    with pytest.raises(StorageError, match=rf"^{missing} \({tmp_path} is empty\)$"):
         LogDirectory(spark, tmp_path / "nowhere")
+    for number in range(11):
+        (tmp_path / f"node-{number:02}").mkdir()
+    names = ", ".join(f"node-{number:02}" for number in range(10))
+    with pytest.raises(StorageError, match=rf"^{missing} \({tmp_path} has {names} and 1 more\)$"):
+        LogDirectory(spark, tmp_path / "nowhere")
+    with pytest.raises(StorageError, match=rf"found no match, .* \({tmp_path} has {names} and 1"):
+        LogDirectory(spark, f"{tmp_path}/broker-*/data")
     with pytest.raises(StorageError, match="found no match"):
         LogDirectory(spark, f"{tmp_path}/*/data")
     with pytest.raises(StorageError, match="no path given"):

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from tests.kafka_log.cleaner.cleaning import (
-    Case,
+    CleaningCase,
     draw_plan,
     kafka_runs,
     lived_cases,
@@ -38,7 +38,7 @@ def show_lived(oracle: Oracle, seed: int, folder: Path) -> Shown:
     return show_case(oracle, case, folder)
 
 
-def show_case(oracle: Oracle, case: Case, folder: Path) -> Shown:
+def show_case(oracle: Oracle, case: CleaningCase, folder: Path) -> Shown:
     """The passes, the state of the log, every file, and the times that were set."""
     shown = Shown(_drawn(case))
     (run,) = kafka_runs(folder, [case])
@@ -58,7 +58,7 @@ def show_case(oracle: Oracle, case: Case, folder: Path) -> Shown:
     return shown
 
 
-def _drawn(case: Case) -> list[str]:
+def _drawn(case: CleaningCase) -> list[str]:
     lines = [f"  {case.name}, keys {case.keys.name}, rules {case.rules}"]
     lines += drawn_lines({"arguments": case.arguments, "passes": case.passes})
     for path in sorted(case.source.glob("*.log")):
@@ -66,7 +66,9 @@ def _drawn(case: Case) -> list[str]:
     return lines
 
 
-def _pass_rows(case: Case, ours: Path, theirs: dict[str, list[dict[str, object]]]) -> list[Row]:
+def _pass_rows(
+    case: CleaningCase, ours: Path, theirs: dict[str, list[dict[str, object]]]
+) -> list[Row]:
     rows: list[Row] = []
     session = open_case(case, ours)
     for i, (found, expected) in enumerate(
@@ -93,7 +95,7 @@ def show_explained_life(oracle: Oracle, seed: int, folder: Path) -> Shown:
     return _show_explained(oracle, case, folder)
 
 
-def _show_explained(oracle: Oracle, case: Case, folder: Path) -> Shown:
+def _show_explained(oracle: Oracle, case: CleaningCase, folder: Path) -> Shown:
     from tests.kafka_log.cleaner.explain.test_explain_oracle import left_by_kafka, run_case
 
     shown = Shown(_drawn(case))
@@ -102,15 +104,15 @@ def _show_explained(oracle: Oracle, case: Case, folder: Path) -> Shown:
     ours = folder / "ours" / case.source.name
     shutil.copytree(case.source, ours)
     try:
-        told = run_case(case, ours, theirs)
+        reported = run_case(case, ours, theirs)
     except Exception as error:  # noqa: BLE001 - whatever ours raises is shown
         shown.rows.append(row("passes", "no error", repr(error)))
         return shown
     left = left_by_kafka(run["path"])
-    if left is not None and len(told) == len(case.passes):  # else a pass failed, or was not due
-        shown.rows.append(row("records that stay", left[0], told[-1].kept))
-        shown.rows.append(row("batches without records", left[1], told[-1].kept_batches))
-    for i, each in enumerate(told):
+    if left is not None and len(reported) == len(case.passes):  # else a pass failed, or was not due
+        shown.rows.append(row("records that stay", left[0], reported[-1].kept))
+        shown.rows.append(row("batches without records", left[1], reported[-1].kept_batches))
+    for i, each in enumerate(reported):
         rules = {offset: rule.name for offset, rule in each.records}
         shown.rows.append(row(f"pass {i}: rule of each record", rules, rules))
     return shown
@@ -125,14 +127,14 @@ def show_manager(oracle: Oracle, seed: int, folder: Path) -> Shown:
     world.write(folder / "source")
     shutil.copytree(folder / "source", folder / "ours")
     run = world.run() | {"copy_from": folder / "source", "root": folder / "kafka"}
-    (told,) = oracle.call(
+    (reported,) = oracle.call(
         "run_cleaner_states", runs=[run | {"operations": operations}], timeout=600
     )
     rows: list[Row] = []
     with Managed(folder / "ours", run) as ours:
-        for i, (operation, expected) in enumerate(zip(operations, told, strict=True)):
+        for i, (operation, expected) in enumerate(zip(operations, reported, strict=True)):
             kafka, found = tidied(expected, ours.after(operation))
-            rows += rows_of(f"{i} {operation['do']}", kafka, found)
+            rows += rows_of(f"{i} {operation.name()}", kafka, found)
     for path in run["logs"]:
         sides = files_in(folder / "kafka" / path), files_in(folder / "ours" / path)
         rows += file_rows(*sides, f"{path} ")

@@ -4,17 +4,18 @@ import base64
 import random
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.disk.files import DiskFiles
 from kafka_log.log.leader_epochs import LeaderEpochFileCache
-from tests.kafka_log import test_leader_epochs as epochs
 from tests.kafka_log.compare import Comparison, Difference, brief, run_kafka
 from tests.kafka_log.indexes import test_index_files as indexes
+from tests.kafka_log.log import test_leader_epochs as epochs
 from tests.kafka_log.producer_driver import ERRORS, Driver
-from tests.kafka_log.producer_operations import Operation
+from tests.kafka_log.producer_operations import Operation, ProducerRun
 from tests.kafka_log.producer_operations import draw_run as draw_producers
 from tests.kafka_log.segment_driver import OurSegment
 from tests.kafka_log.segment_steps import draw_run as draw_segment
@@ -41,10 +42,10 @@ def show_long_log(oracle: Oracle, seed: int, folder: Path) -> Shown:
 def show_workload(oracle: Oracle, workload: Workload, folder: Path) -> Shown:
     kafka, ours = folder / "kafka-0", folder / "ours-0"
     ours.mkdir()
-    (told,) = run_kafka(oracle, [{"path": kafka, "sessions": workload.sessions}])
+    (reported,) = run_kafka(oracle, [{"path": kafka, "sessions": workload.sessions}])
     compared = _Recorded("", ours)
     try:
-        compared.sessions(workload.sessions, told)
+        compared.sessions(workload.sessions, reported)
     except Exception as error:  # noqa: BLE001 - whatever ours raises is shown
         compared.rows.append(row(f"{compared.where}: ended", _NO_ERROR, repr(error)))
     rows = compared.rows + file_rows(files_in(kafka), files_in(ours))
@@ -79,17 +80,18 @@ class _Recorded(Comparison):
 
 
 def show_segment(oracle: Oracle, seed: int, folder: Path) -> Shown:
-    run = draw_segment(seed) | {"path": str(folder / "kafka")}
+    run = draw_segment(seed)
+    request = run.request(folder / "kafka")
     for name in ("kafka", "ours"):
         (folder / name).mkdir()
-    (told,) = oracle.call("run_segments", runs=[run], timeout=300)
+    (reported,) = oracle.call("run_segments", runs=[request], timeout=300)
     ours = OurSegment(DiskFiles(folder / "ours"), run)
     rows: list[Row] = []
-    for i, (step, kafkas) in enumerate(zip(run["steps"], told, strict=True)):
+    for i, (step, kafkas) in enumerate(zip(run.steps, reported, strict=True)):
         rows += _answer_rows(f"{i} {_told_step(step)}", kafkas, ours, step)
         rows += _differing(f"{i} files", kafkas["files"], ours.digests())
     rows += file_rows(files_in(folder / "kafka"), files_in(folder / "ours"))
-    return Shown(drawn_lines(run), rows)
+    return Shown(drawn_lines(request), rows)
 
 
 def show_offset_index(oracle: Oracle, seed: int, folder: Path) -> Shown:
@@ -107,10 +109,10 @@ def show_transaction_index(oracle: Oracle, seed: int, folder: Path) -> Shown:
 def _show_index(oracle: Oracle, kind: str, seed: int, folder: Path) -> Shown:
     run = indexes.run_of(folder / "kafka", kind, indexes.DRAW[kind](random.Random(seed)))
     (folder / "ours").mkdir()
-    (told,) = oracle.call("run_indexes", runs=[run])
+    (reported,) = oracle.call("run_indexes", runs=[run])
     ours = indexes.OurIndex(DiskFiles(folder / "ours"), run)
     rows: list[Row] = []
-    for i, (step, kafkas) in enumerate(zip(run["steps"], told, strict=True)):
+    for i, (step, kafkas) in enumerate(zip(run["steps"], reported, strict=True)):
         rows += _answer_rows(f"{i} {_told_step(step)}", kafkas, ours, step)
         content = None if kafkas["bytes"] is None else base64.b64decode(kafkas["bytes"])
         rows += _differing(f"{i} bytes", content, ours.content())
@@ -138,11 +140,11 @@ def show_epochs(oracle: Oracle, seed: int, folder: Path) -> Shown:
     files = DiskFiles(folder / "ours")
     cache = LeaderEpochFileCache(files, Scheduler(FixedClock()))
     (answers,) = oracle.call("leader_epochs", runs=[run], timeout=300)
-    rows = rows_of("opened", answers[0], epochs.told(cache, files))
+    rows = rows_of("opened", answers[0], epochs.reported(cache, files))
     for i, (operation, expected) in enumerate(zip(run["operations"], answers[1:], strict=True)):
         refusal = expected.pop("error", None)
         rows += _refusal_rows(f"{i} {operation}", refusal, cache, operation)
-        rows += rows_of(f"{i} cache", expected, epochs.told(cache, files))
+        rows += rows_of(f"{i} cache", expected, epochs.reported(cache, files))
     return Shown(drawn_lines({"operations": run["operations"]}), rows)
 
 
@@ -166,16 +168,16 @@ def show_long_producers(oracle: Oracle, seed: int, folder: Path) -> Shown:
     return _show_producers(oracle, draw_producers(seed, folder / "kafka", operations=80), folder)
 
 
-def _show_producers(oracle: Oracle, run: dict[str, Any], folder: Path) -> Shown:
-    """Ours twice: row by row, and over columns."""
+def _show_producers(oracle: Oracle, run: ProducerRun, folder: Path) -> Shown:
+    """Show our side twice: row by row, and over columns."""
     (answers,) = oracle.call("producer_states", runs=[run], timeout=300)
     rows: list[Row] = []
     for way in ("rows", "columns"):
-        driver = Driver(run | {"path": folder / way}, columnar=way == "columns")
-        for i, (operation, kafkas) in enumerate(zip(run["operations"], answers, strict=True)):
+        driver = Driver(replace(run, path=folder / way), columnar=way == "columns")
+        for i, (operation, kafkas) in enumerate(zip(run.operations, answers, strict=True)):
             rows += _producer_rows(f"{way} {i} {operation.name()}", kafkas, driver, operation)
         rows += file_rows(files_in(folder / "kafka"), files_in(folder / way), f"{way} ")
-    return Shown(drawn_lines({"operations": run["operations"]}), rows)
+    return Shown(drawn_lines({"operations": run.operations}), rows)
 
 
 def _producer_rows(

@@ -5,13 +5,13 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.kafka_log import test_recovery_oracle as recovery
-from tests.kafka_log import test_retention_oracle as retention
-from tests.kafka_log import test_validation_oracle as validation
 from tests.kafka_log.append_cases import AppendCase, draw_case, draw_fetch, draw_large_case
-from tests.kafka_log.damage.cases import draw_case as draw_damage
-from tests.kafka_log.damage.cases import make
-from tests.kafka_log.damage.sources import build_sources
+from tests.kafka_log.appends import test_validation_oracle as validation
+from tests.kafka_log.damaged.cases import draw_case as draw_damage
+from tests.kafka_log.damaged.cases import make
+from tests.kafka_log.damaged.sources import build_sources
+from tests.kafka_log.loading import test_partition_recovery_oracle as recovery
+from tests.kafka_log.retention import test_plan_oracle as retention
 from tests.oracle.client import Oracle
 from tests.show.sides import Row, Shown, row, rows_of
 from tests.show.text import batch_lines, drawn_lines, file_rows, files_in

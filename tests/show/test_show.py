@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.kafka_log import test_recovery_oracle as recovery
 from tests.kafka_log.cleaner.cleaning import compare, planned_case
 from tests.kafka_log.compare import compare_workloads, scratch
-from tests.kafka_log.damage.cases import draw_case
-from tests.kafka_log.damage.sources import Source
+from tests.kafka_log.damaged.cases import draw_case
+from tests.kafka_log.damaged.sources import Source
 from tests.kafka_log.driver import Session
+from tests.kafka_log.loading import test_partition_recovery_oracle as recovery
 from tests.kafka_log.segment_driver import OurSegment
 from tests.kafka_log.segment_steps import State
 from tests.kafka_log.workload import draw_long_workload, draw_workload

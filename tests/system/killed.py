@@ -20,7 +20,7 @@ import pipelines.engine.partition_tasks
 from jobs import compact
 from kafka_log.disk.crash_points import CrashingFiles
 from kafka_log.disk.files import DiskFiles
-from kafka_log.disk.watched_files import Watch
+from kafka_log.disk.watched_files import ReadWatch
 
 _MOST = 1000
 
@@ -32,17 +32,17 @@ class KilledFiles(CrashingFiles):
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         super().__init__(DiskFiles(directory))
-        self.watch = Watch()
+        self.watch = ReadWatch()
 
     def change(
-        self, happen: Callable[[], None], *, in_part: Callable[[int], None] | None = None
+        self, apply: Callable[[], None], *, apply_part: Callable[[int], None] | None = None
     ) -> None:
         KilledFiles.left -= 1
         if KilledFiles.left == 0:
-            if in_part is not None:
-                in_part(7)  # a write that was torn
+            if apply_part is not None:
+                apply_part(7)  # a write that was torn
             os.kill(os.getpid(), signal.SIGKILL)
-        happen()
+        apply()
 
 
 def main(log_dir: str, into: str, *options: str) -> None:

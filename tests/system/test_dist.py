@@ -15,8 +15,8 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import jobs.cli, pipelines.session
 code = jobs.cli.main(["list", sys.argv[2], "--quiet"])
-told = [pipelines.session.__file__, pipelines.session.settings(delta=True), code]
-print(json.dumps(told), file=sys.stderr)
+reported = [pipelines.session.__file__, pipelines.session.settings(delta=True), code]
+print(json.dumps(reported), file=sys.stderr)
 """
 
 

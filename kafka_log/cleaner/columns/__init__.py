@@ -6,6 +6,6 @@ lanes           blocks worked on by several cores, in the order of the log
 key_table       the offset map as a hash table
 map_columns     the keys of a piece put into that table
 map_kernels     hashing, searching and filling it
-block_writer    what stays of a block, copied or built again
-write_kernels   the loops of that
+block_writer    writes what a block retains, copied or built again
+write_kernels   its loops
 """

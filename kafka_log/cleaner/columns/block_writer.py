@@ -1,7 +1,7 @@
-"""What stays of a block, by kernels: copied, or built again. Needs numba.
+"""Writes what a block retains, by kernels: copied, or built again. Needs numba.
 
-Decides nothing: decision.py does. What is rare is left to rewrite.py: control batches, old magics,
-damage, gzip and snappy.
+decision.py decides. Rare cases are left to rewrite.py: control batches, old magics, damage, gzip
+and snappy.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from kafka_log.segment.file_records import iter_memory_batches
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka_format.columnar.records import RecordColumns, RecordScan
+    from kafka_format.columnar.record_columns import RecordColumns
+    from kafka_format.columnar.records import RecordScan
     from kafka_format.transaction_index import AbortedTransaction
-    from kafka_log.cleaner.columns.blocks import Block, Piece
+    from kafka_log.cleaner.columns.blocks import Block, BlockPiece
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
@@ -52,12 +53,12 @@ _MARGIN = 256 * 1024
 
 
 class FilteredBlock(NamedTuple):
-    """What stays of a block, chunk by chunk; good until the writer begins the next block."""
+    """What a block retains, by chunks; valid until the writer begins the next block."""
 
     block: Block
     data: memoryview
     chunks: Int64s
-    """Of each chunk where it ends in the data, and its largest offset."""
+    """Per chunk: its end in the data, and its largest offset."""
     batches: Int64s
     """As kafka_log.indexes.kernels takes them, with positions in the data."""
     aborted: list[tuple[int, AbortedTransaction]]
@@ -65,10 +66,10 @@ class FilteredBlock(NamedTuple):
     state: Int64s
     """Counts, as write_kernels has them."""
     problem: Exception | None
-    """Why it is not all; the chunks before it are here."""
+    """The error that ended it; the chunks before it are complete."""
 
     def add_to(self, stats: CleanerStats) -> None:
-        """Of a block that is here as a whole."""
+        """Add the counts of a complete block."""
         stats.messages_read += int(self.state[w.MESSAGES_READ])
         stats.messages_written += int(self.state[w.MESSAGES_RETAINED])
         stats.invalid_messages_read += int(self.state[w.INVALID_MESSAGES_READ])
@@ -77,7 +78,7 @@ class FilteredBlock(NamedTuple):
 
 
 class BlockWriter:
-    """What stays of block after block, in memory that is used again."""
+    """Writes what blocks retain, into memory that is reused."""
 
     def __init__(self, witness: Witness | None) -> None:
         self._witness = witness
@@ -110,7 +111,7 @@ class BlockWriter:
                     batches = decisions.part(piece.first_batch, len(piece))
                     self._witness.on_piece(piece, batches, records)
             self._kernels.end_chunks(self._state, self._chunks, len(block.batches), self._to)
-        except Exception as error:  # noqa: BLE001  # what was complete until then is wanted first
+        except Exception as error:  # noqa: BLE001  # complete chunks are written before it is raised
             problem = error
         return self._filtered(problem)
 
@@ -131,7 +132,7 @@ class BlockWriter:
         self._make_room(block.size_in_bytes)
 
     def _filtered(self, problem: Exception | None) -> FilteredBlock:
-        """Of the chunks that are complete."""
+        """Return the complete chunks."""
         chunks = self._chunks[1:, : int(self._state[w.CHUNK])]
         end = int(chunks[0, -1]) if chunks.shape[1] else 0
         written = self._written[:, : int(self._state[w.WRITTEN])]
@@ -146,7 +147,7 @@ class BlockWriter:
             larger[: self._to] = self._out[: self._to]
             self._out = larger
 
-    def _write_piece(self, piece: Piece, records: PieceDecisions) -> None:
+    def _write_piece(self, piece: BlockPiece, records: PieceDecisions) -> None:
         first = 0
         for stop in [*np.flatnonzero(piece.by_rows).tolist(), len(piece)]:
             if stop > first:
@@ -157,7 +158,7 @@ class BlockWriter:
             first = stop + 1
 
     def _reach(self, batch: int) -> BatchDecision:
-        """A batch of the block comes next that is for rows."""
+        """Begin a batch that is written by rows; return its decision."""
         self._kernels.end_chunks(self._state, self._chunks, batch, self._to)
         if self._to - int(self._state[w.CHUNK_START]) > self._capacity:
             self._begin_chunk(batch)
@@ -168,8 +169,10 @@ class BlockWriter:
             self._aborted.append((int(self._state[w.CHUNK]), decisions.aborted[batch]))
         return decisions.batch(batch)
 
-    def _write_span(self, piece: Piece, records: PieceDecisions, begin: int, stop: int) -> None:
-        """Batches of magic 2 with data, all sound."""
+    def _write_span(
+        self, piece: BlockPiece, records: PieceDecisions, begin: int, stop: int
+    ) -> None:
+        """Write sound batches of magic 2 with data."""
         while True:
             begin, why = self._run_kernel(piece, records, begin, stop)
             if why == w.ALL_WRITTEN:
@@ -187,7 +190,7 @@ class BlockWriter:
                 begin += 1
 
     def _run_kernel(
-        self, piece: Piece, records: PieceDecisions, begin: int, stop: int
+        self, piece: BlockPiece, records: PieceDecisions, begin: int, stop: int
     ) -> tuple[int, int]:
         decisions = w.Decisions(
             records.reasons,
@@ -212,9 +215,9 @@ class BlockWriter:
         self._to = int(to)
         return int(begin), int(why)
 
-    def _source(self, piece: Piece) -> w.Source:
+    def _source(self, piece: BlockPiece) -> w.BatchSource:
         records = piece.records
-        return w.Source(
+        return w.BatchSource(
             self._block.data,
             self._block.base,
             records.batches.table,
@@ -225,7 +228,7 @@ class BlockWriter:
             piece.edges,
         )
 
-    def _grow(self, piece: Piece, batch: int) -> None:
+    def _grow(self, piece: BlockPiece, batch: int) -> None:
         size = int(piece.records.batches.size_in_bytes[batch])
         if piece.edges[batch + 1] > piece.edges[batch]:
             size = max(size, int(self._kernels.largest_size(self._source(piece), batch)))
@@ -246,14 +249,14 @@ class BlockWriter:
 
     # ---------------------------------------------------------------------------- batch by batch
 
-    def _write_empty(self, piece: Piece, i: int, records: PieceDecisions) -> None:
+    def _write_empty(self, piece: BlockPiece, i: int, records: PieceDecisions) -> None:
         kept = emptied(piece.batch(i))
         self._append(kept.data, kept.max_offset)
         self._state[w.MESSAGES_READ] += int(piece.edges[i + 1] - piece.edges[i])
         self._state[w.INVALID_MESSAGES_READ] += records.counts[i, WITHOUT_KEY]
 
-    def _write_packed(self, piece: Piece, i: int, records: PieceDecisions) -> bool:
-        """A batch of gzip or snappy; False if its rows must be asked."""
+    def _write_packed(self, piece: BlockPiece, i: int, records: PieceDecisions) -> bool:
+        """Write a batch of gzip or snappy; False if it must be written by rows."""
         header, state = BatchHeader.unpack(piece.batch(i).raw), self._state
         if header.attributes & CODEC_MASK not in _PACKED_HERE:
             return False
@@ -276,7 +279,7 @@ class BlockWriter:
 
     def _write_row_batch(
         self,
-        piece: Piece,
+        piece: BlockPiece,
         i: int,
         decision: BatchDecision,
         records: PieceDecisions,
@@ -297,7 +300,7 @@ class BlockWriter:
             self._append(result.data, result.max_offset)
 
     def _append(self, data: bytes | bytearray | memoryview, max_offset: int) -> None:
-        """A batch that was made elsewhere."""
+        """Append a batch that no kernel has written."""
         self._make_room(len(data))
         ((_, last_offset, max_timestamp),) = iter_memory_batches(data)
         self._kernels.note_written(
@@ -354,7 +357,7 @@ def rebuilt(
 
 
 def _is_writable(header: BatchHeader) -> bool:
-    """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
+    """Return whether Kafka's builder accepts these fields; else the row encoder raises."""
     if header.producer_id == NO_PRODUCER_ID:
         return not header.is_transactional
     return header.producer_epoch != NO_PRODUCER_EPOCH and header.base_sequence >= 0

@@ -1,7 +1,7 @@
 """Batches and their records as columns, as the cleaner reads them: blocks of chunks, in pieces.
 
-A chunk is what Kafka's cleaner reads at once. It shows only in the statistics of a map that fills
-up and in what a round that failed leaves, so here many are read at once, and their ends noted.
+A chunk is what Kafka's cleaner reads at once. It matters only for the statistics of a full map and
+for the files that a failed round leaves, so many chunks are read at once, and their ends noted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns, RecordScan
+    from kafka_format.columnar.record_columns import RecordColumns
+    from kafka_format.columnar.records import RecordScan
     from kafka_format.log_file import AnyBatch
 
     Int64s = npt.NDArray[np.int64]
@@ -32,41 +33,41 @@ if TYPE_CHECKING:
 
 
 def are_special(batches: BatchColumns) -> npt.NDArray[np.bool_]:
-    """Control batches, and those of magic 0 and 1."""
+    """Return which batches are control batches or have magic 0 or 1."""
     special: npt.NDArray[np.bool_] = batches.is_legacy | (batches.attributes & CONTROL != 0)
     return special
 
 
 class Block(NamedTuple):
-    """Whole chunks; good until the next block is read."""
+    """Whole chunks; valid until the next block is read."""
 
     path: str
     data: Uint8s
     base: int
-    """Where they begin in the file."""
+    """The position of the block in the file."""
     batches: BatchColumns
-    """Positions are those in the file."""
+    """Batches, with positions in the file."""
     chunk_ends: Int64s
-    """Of each chunk, how many batches lie before its end."""
+    """Per chunk: the number of batches before its end."""
 
     @property
     def size_in_bytes(self) -> int:
         return self.end_of(len(self.batches)) - self.base
 
     def end_of(self, batches: int) -> int:
-        """Where so many batches end in the file."""
+        """Return the position in the file at which the first `batches` batches end."""
         if not batches:
             return self.base
         last = batches - 1
         return int(self.batches.position[last] + self.batches.size_in_bytes[last])
 
     def chunk_start(self, batch: int) -> int:
-        """Where the chunk of a batch begins in the file."""
+        """Return the position in the file at which the chunk of a batch begins."""
         chunk = int(np.searchsorted(self.chunk_ends, batch, side="right"))
         return self.end_of(int(self.chunk_ends[chunk - 1]) if chunk else 0)
 
     def batch(self, i: int) -> AnyBatch:
-        """One as the row decoder has it."""
+        """Return a batch as the row decoder does."""
         position = int(self.batches.position[i])
         start = position - self.base
         raw = self.data[start : start + int(self.batches.size_in_bytes[i])].data
@@ -79,34 +80,34 @@ class Block(NamedTuple):
         return LegacyBatch(header, self.path, position, raw)
 
     def ensure_valid(self) -> None:
-        """Every checksum is right; else what the first wrong one is."""
+        """Raise for the first wrong checksum."""
         piece = headers.Piece(self.data, self.base, self.batches)
         kernels, is_compiled = headers.kernels_for(compiled=None)
         self.batches.computed_crc = piece.checksums(kernels, compiled=is_compiled)
         for i in np.flatnonzero(~self.batches.is_valid)[:1].tolist():
             self.batch(i).ensure_valid()
 
-    def pieces(self, scan: RecordScan) -> Iterator[Piece]:
+    def pieces(self, scan: RecordScan) -> Iterator[BlockPiece]:
         first = 0
         for records in scan.columns(headers.Piece(self.data, self.base, self.batches)):
-            yield Piece(self, records, first)
+            yield BlockPiece(self, records, first)
             first += len(records.batches)
 
 
-class Piece:
+class BlockPiece:
     """Batches and their records; those of batch i are the rows from edges[i] to edges[i + 1]."""
 
     def __init__(self, block: Block, records: RecordColumns, first_batch: int) -> None:
         self.block = block
         self.records = records
         self.first_batch = first_batch
-        """Its place in the block."""
+        """The number of its first batch in the block."""
 
     def __len__(self) -> int:
         return len(self.records.batches)
 
     def __repr__(self) -> str:
-        return f"Piece({self.records!r})"
+        return f"BlockPiece({self.records!r})"
 
     @cached_property
     def edges(self) -> Int64s:
@@ -120,7 +121,7 @@ class Piece:
 
     @cached_property
     def by_rows(self) -> npt.NDArray[np.bool_]:
-        """Batches that are judged record by record: control, magic 0 and 1, damaged ones."""
+        """Which batches are decided on record by record: control, magic 0 and 1, damaged."""
         by_rows = are_special(self.records.batches)
         for damage in self.records.damage:
             by_rows[damage.batch] = True
@@ -129,14 +130,14 @@ class Piece:
     def batch(self, i: int) -> AnyBatch:
         return self.block.batch(self.first_batch + i)
 
-    def detached(self) -> Piece:
-        """One whose columns stay good, but not the bytes that keys and values lie in."""
+    def detached(self) -> BlockPiece:
+        """Return a copy whose columns stay valid; the bytes of keys and values do not."""
         records = copy.copy(self.records)
         records.longs, records.ints = records.longs.copy(), records.ints.copy()
-        return Piece(self.block, records, self.first_batch)
+        return BlockPiece(self.block, records, self.first_batch)
 
-    def first(self, count: int) -> Piece:
+    def first(self, count: int) -> BlockPiece:
         """Return only the first batches."""
         if count == len(self):
             return self
-        return Piece(self.block, self.records.first(count), self.first_batch)
+        return BlockPiece(self.block, self.records.first(count), self.first_batch)

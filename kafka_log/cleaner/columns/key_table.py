@@ -14,7 +14,7 @@ from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.blocks import BlockPiece
 
     Int64s = npt.NDArray[np.int64]
     Uint8s = npt.NDArray[np.uint8]
@@ -26,9 +26,9 @@ _LARGE = 8 * 1024 * 1024
 
 
 def _new_table(slots: int) -> Int64s:
-    """Of zeros, which take no memory before they are written to; in pages as large as can be had.
+    """Return a table of zeros, which take no memory until written; in huge pages if possible.
 
-    Every key is a jump to another page, and the processor remembers where few of them lie.
+    Every key is a jump to another page, and the processor caches the addresses of only a few.
     """
     size = slots * _SLOT * 8
     if size < _LARGE:
@@ -64,7 +64,7 @@ class KeyTable:
         return f"KeyTable({self.size} of {self.slots} slots, up to offset {self.latest_offset})"
 
     def _make_room(self, keys: int) -> None:
-        """A table grows with its keys: pages that few keys are strewn over cost more than moves."""
+        """Grow the table with its keys: few keys in many pages cost more than moving them."""
         most = min(self.size + keys, self.max_desired_size)
         if _slots_for(most) > len(self._table):
             slots = min(2 * _slots_for(most), _slots_for(self.max_desired_size))
@@ -102,8 +102,8 @@ class KeyTable:
         hashed = self._kernels.siphash(data, 0, len(key), *self._secret)
         return self._kernels.find_slot(self._table, *hashed), hashed
 
-    def hash(self, piece: Piece) -> Int64s:
-        """Of the key of each row. As latest_of, for several threads at once."""
+    def hash(self, piece: BlockPiece) -> Int64s:
+        """Return the hash of each row's key. Thread-safe, as latest_of is."""
         records = piece.records
         hashes = np.empty((len(records), 2), np.int64)
         data = readonly(records.data)
@@ -111,9 +111,9 @@ class KeyTable:
         return hashes
 
     def put_piece(
-        self, piece: Piece, hashes: Int64s, is_left_out: Uint8s, start: int
+        self, piece: BlockPiece, hashes: Int64s, is_left_out: Uint8s, start: int
     ) -> tuple[int, int, int]:
-        """Batch and row at which it was full, and the last offset put of that batch, or -1."""
+        """Return the batch and row at which it was full, and the last offset put there, or -1."""
         self._make_room(len(piece.records))
         batch, row, size, latest = self._kernels.put_rows(
             piece.records.longs,
@@ -129,8 +129,8 @@ class KeyTable:
         self.size = int(size)
         return int(batch), int(row), int(latest)
 
-    def latest_of(self, piece: Piece) -> Int64s:
-        """For each row the latest offset known of its key; -1 if none is, or it has no key."""
+    def latest_of(self, piece: BlockPiece) -> Int64s:
+        """Return the latest offset of each row's key; -1 if unknown, or without a key."""
         latest = np.empty(len(piece.records), np.int64)
         self._kernels.find_rows(piece.records.ints, self.hash(piece), self._table, latest)
         return latest

@@ -1,8 +1,8 @@
-"""Blocks of a segment worked on by several cores, in the order of the log where that counts.
+"""Processes the blocks of a segment on several cores, in the order of the log where it matters.
 
-Kernels, codecs and reads all let go of the interpreter while they work, so threads are enough. A
-lane is the memory that the work on one block takes, and a thread's own: what a core has read, it
-works on and hands over itself, while it is still at hand there.
+Kernels, codecs and reads release the interpreter lock, so threads are enough. A lane is the memory
+for the work on one block, and belongs to one thread: a core processes what it has read itself,
+while that is still in its cache.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Place = TypeVar("Place")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_ALL_ROWS = 2**31 - 1  # of a batch in one piece, however many
+_ALL_ROWS = 2**31 - 1  # a batch is always in one piece
 
 
 class Lane:
@@ -46,20 +46,20 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps(Generic[Place, Item, Result]):
-    """What is done to each of many things; they are numbered from 0."""
+    """The steps for each item; items are numbered from 0."""
 
     fetch: Callable[[Place, int], None]
-    """Beside whatever others do, and before the thing is drawn. Where one core works: never."""
+    """Runs in parallel, before the item is drawn. Never called if only one core works."""
     draw: Callable[[Place, int], Item | None]
-    """In order; None after the last."""
+    """Runs in order; returns None after the last item."""
     work: Callable[[Place, Item], Result]
-    """Beside whatever others do."""
+    """Runs in parallel."""
     finish: Callable[[Result], bool]
-    """In order; False if that was enough."""
+    """Runs in order; returns False to stop."""
 
 
 class Lanes:
-    """For one cleaner."""
+    """The lanes of one cleaner."""
 
     def __init__(
         self, cores: int, witness: Witness | None, *, block_bytes: int = BLOCK_BYTES
@@ -70,7 +70,7 @@ class Lanes:
         self._lanes: list[Lane] = []
 
     def run(self, steps: Steps[Lane, Any, Any], size: int) -> None:
-        """All steps of all blocks, of `size` bytes together."""
+        """Run the steps for all blocks; `size` is their total size in bytes."""
         cores = min(self._cores, -(-size // self._block_bytes))
         while len(self._lanes) < max(1, cores):
             self._lanes.append(Lane(self._block_bytes, self._witness))
@@ -82,9 +82,9 @@ class Lanes:
 
 
 def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None:
-    """As many threads as places, this one among them.
+    """Run the steps on one thread per place, this thread included.
 
-    What fails is raised when all that come before it are finished, and nothing after it is.
+    An error is raised once all items before it are finished; no item after it is finished.
     """
     if len(places) == 1:
         _one_by_one(steps, places[0])
@@ -95,7 +95,7 @@ def in_order(steps: Steps[Place, Item, Result], places: Sequence[Place]) -> None
         try:
             run.work_on(places[0])
         finally:
-            run.end()  # whatever interrupts this thread, no other waits for it
+            run.end()  # if this thread is interrupted, no other waits for it
             wait(others)
     if run.error is not None:
         raise run.error
@@ -119,7 +119,7 @@ class _Run(Generic[Place, Item, Result]):
         self._finishing = _Turns()
 
     def work_on(self, place: Place) -> None:
-        """One thing after another, until there is none, or one has failed."""
+        """Process one item after another, until none is left or one fails."""
         while not self._finishing.is_over:
             number = next(self._numbers)
             attempt = _Attempt()
@@ -148,7 +148,7 @@ class _Run(Generic[Place, Item, Result]):
 
 
 class _Attempt:
-    """One step upon another, as long as none fails."""
+    """Runs the steps of one item, as long as none fails."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -163,7 +163,7 @@ class _Attempt:
 
 
 class _Turns:
-    """One after another by number; each number has its turn once."""
+    """Lets threads in one after another, by number; each number has one turn."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -182,7 +182,7 @@ class _Turns:
                 self._changed.notify_all()
 
     def end(self) -> None:
-        """Nobody waits any more."""
+        """Stop all waiting."""
         with self._changed:
             self.is_over = True
             self._changed.notify_all()

@@ -1,6 +1,6 @@
 """The offset map over columns, one kernel call for many batches. Needs numba.
 
-Maps as offset_map.py does, and leaves to rows what is rare: control batches, old magics, damage.
+Maps as offset_map.py does, and leaves rare cases to rows: control batches, old magics, damage.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kafka_format.errors import FormatError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.blocks import BlockPiece
     from kafka_log.cleaner.columns.key_table import KeyTable
     from kafka_log.cleaner.stats import CleanerStats
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 
 def map_piece(
     table: KeyTable,
-    piece: Piece,
+    piece: BlockPiece,
     hashes: Int64s,
     start: int,
     transactions: CleanedTransactionMetadata,
     stats: CleanerStats,
 ) -> int:
-    """All keys of some sound batches into the map; how many batches are in it before it is full.
+    """Put the keys of sound batches into the map; return how many batches fit before it is full.
 
-    `hashes` are those of its keys (KeyTable.hash).
+    `hashes` are those of the keys (KeyTable.hash).
     """
     is_left_out = np.zeros(len(piece), np.uint8)
     read = piece.records.counts
     problem = None
     try:
         _follow(piece, transactions, is_left_out, read)
-    except FormatError as error:  # if it comes to that
+    except FormatError as error:  # raised below, unless the map is full before it
         problem = error
         broken = int(np.flatnonzero(is_left_out == _BROKEN)[0])
         piece, is_left_out, read = piece.first(broken), is_left_out[:broken], read[:broken]
     full_at, row, latest = table.put_piece(piece, hashes, is_left_out, start)
     reached = piece.records.batches.last_offset[:full_at]
-    behind = np.flatnonzero(reached >= start)
-    if len(behind):
-        table.latest_offset = int(reached[behind[-1]])
+    dirty = np.flatnonzero(reached >= start)
+    if len(dirty):
+        table.latest_offset = int(reached[dirty[-1]])
     stats.map_messages_read += int(read[:full_at].sum())
     if full_at < len(piece):
         if latest >= 0:
@@ -64,9 +64,9 @@ _BROKEN = 2
 
 
 def _follow(
-    piece: Piece, transactions: CleanedTransactionMetadata, is_left_out: Uint8s, read: Int64s
+    piece: BlockPiece, transactions: CleanedTransactionMetadata, is_left_out: Uint8s, read: Int64s
 ) -> None:
-    """Transactions over a piece: what is left out of the map, and how much of it counts as read."""
+    """Follow transactions over a piece: which batches the map skips, and what counts as read."""
     batches = piece.records.batches
     last_offset = np.maximum.accumulate(batches.last_offset)
     is_data = ~batches.is_legacy

@@ -1,9 +1,9 @@
 """The offset map as a hash table over columns: a key is its SipHash (128 bits, with a secret).
 
-    table    int64[slot, 3]   both halves of the hash; the offset and one more, 0 is an empty slot
+    table    int64[slot, 3]   both halves of the hash; the offset plus one, 0 is an empty slot
     hashes   int64[row, 2]    of the rows of a piece
 
-Slots are a power of two and more than the keys that the map may hold, and probed one by one.
+The number of slots is a power of two, larger than the number of keys; probing is linear.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_format.columnar.native_codecs import fetch, word
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-_AHEAD = 12  # rows: about as long as memory takes
+_AHEAD = 12  # rows to prefetch: about the latency of memory
 _SLOT_BYTES = 24
 
 kernel = Kernels()
@@ -76,7 +76,7 @@ def little_endian(data: Any, at: int, length: int) -> int:
 
 @kernel
 def siphash(data: Any, at: int, length: int, key0: int, key1: int) -> tuple[int, int]:
-    """SipHash-2-4 of 128 bits, as two signed numbers."""
+    """Return the 128-bit SipHash-2-4, as two signed numbers."""
     v0 = key0 ^ 0x736F_6D65_7073_6575
     v1 = key1 ^ 0x646F_7261_6E64_6F6D ^ 0xEE
     v2 = key0 ^ 0x6C79_6765_6E65_7261
@@ -104,9 +104,9 @@ def siphash(data: Any, at: int, length: int, key0: int, key1: int) -> tuple[int,
 
 @kernel
 def cut_chunks(table: Any, count: int, base: int, capacity: int, ends: Any) -> tuple[int, bool]:
-    """How many batches lie before the end of each chunk that another follows, into `ends`.
+    """Write the number of batches before the end of each chunk except the last into `ends`.
 
-    How many such chunks there are, and whether a batch that is larger than one comes next.
+    Return the number of these chunks, and whether a batch larger than a chunk comes next.
     """
     chunks = 0
     start = 0
@@ -124,7 +124,7 @@ def cut_chunks(table: Any, count: int, base: int, capacity: int, ends: Any) -> t
 
 @kernel
 def hash_rows(data: Any, longs: Any, ints: Any, key0: int, key1: int, hashes: Any) -> None:
-    """The hash of every key. Apart from the search: so its misses of the cache overlap."""
+    """Hash every key. This is separate from the search so that cache misses overlap."""
     rows = hashes.shape[0]
     for row in range(rows):
         fetch(data, longs[KEY_POSITION, min(row + _AHEAD, rows - 1)])
@@ -137,13 +137,13 @@ def hash_rows(data: Any, longs: Any, ints: Any, key0: int, key1: int, hashes: An
 
 @kernel
 def fetch_slot(table: Any, low: int) -> None:
-    """Where a key is likely to be: it is asked for soon."""
+    """Prefetch the first slot of a key."""
     fetch(table, (low & (table.shape[0] - 1)) * _SLOT_BYTES)
 
 
 @kernel
 def find_slot(table: Any, low: int, high: int) -> int:
-    """Where a key is, or would be put."""
+    """Return the slot of a key, or the one that it would be put into."""
     last: int = table.shape[0] - 1
     slot = low & last
     while table[slot, 2] != 0 and (table[slot, 0] != low or table[slot, 1] != high):
@@ -153,7 +153,7 @@ def find_slot(table: Any, low: int, high: int) -> int:
 
 @kernel
 def move_keys(table: Any, larger: Any) -> None:
-    """All keys into a larger table, which is empty."""
+    """Move all keys into a larger, empty table."""
     last = table.shape[0] - 1
     for slot in range(table.shape[0]):
         fetch_slot(larger, table[min(slot + _AHEAD, last), 0])
@@ -176,9 +176,10 @@ def put_rows(  # many parameters: kernels take arrays
     hashes: Any,
     table: Any,
 ) -> tuple[int, int, int, int]:
-    """Keys of batch after batch, until the map is full.
+    """Put the keys of batches until the map is full.
 
-    Returns (batch, row) where it was full, the size, and the last offset put of that batch or -1.
+    Return the batch and row where it was full, the size, and the last offset put in that batch, or
+    -1.
     """
     batches = edges.shape[0] - 1
     last_row = hashes.shape[0] - 1
@@ -206,7 +207,7 @@ def put_rows(  # many parameters: kernels take arrays
 
 @kernel
 def find_rows(ints: Any, hashes: Any, table: Any, latest_of: Any) -> None:
-    """For each row the latest offset of its key, or -1."""
+    """Write the latest offset of each row's key, or -1."""
     last_row = latest_of.shape[0] - 1
     for row in range(latest_of.shape[0]):
         fetch_slot(table, hashes[min(row + _AHEAD, last_row), 0])

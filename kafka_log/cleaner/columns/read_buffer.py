@@ -1,7 +1,7 @@
-"""A segment read chunk by chunk, each of whole batches, through a buffer as large as Kafka's.
+"""Reads a segment in chunks of whole batches, through a buffer as large as Kafka's.
 
-How large a chunk is shows in three places only: in the statistics of a map that fills up, where a
-batch is larger than Kafka's cleaner lets its buffers grow, and in what a round that failed leaves.
+The size of a chunk matters in only three places: the statistics of a full map, a batch that is
+larger than Kafka's cleaner lets its buffers grow, and the files that a failed round leaves.
 
 Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
 """
@@ -9,12 +9,12 @@ Mirrors ByteBufferLogInputStream and Cleaner.growBuffersOrFail.
 from __future__ import annotations
 
 import contextlib
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.batch_layout import BATCH
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import BatchColumns
 from kafka_format.columnar.window import memory_of, readonly
@@ -36,16 +36,11 @@ if TYPE_CHECKING:
 BLOCK_BYTES = 8 * 1024 * 1024
 _BLOCK_ROWS = 32 * 1024
 
-_PREFIX = struct.Struct(
-    ">8x"
-    "i"  # bytes after this field
-    "4x"
-    "b"  # magic, in every format
-)
+_PREFIX = BATCH.reader("batch_length", "magic")  # at the same positions in every format
 
 
 class Chunk(NamedTuple):
-    """Whole batches, and the bytes they lie in."""
+    """Whole batches, and their bytes."""
 
     data: bytes
     batches: list[AnyBatch]
@@ -55,20 +50,20 @@ class Chunk(NamedTuple):
         return sum(len(batch.raw) for batch in self.batches)
 
     def as_block(self, path: str, position: int) -> Block:
-        """The only chunk of a block; it lies at `position`."""
+        """Return a block of only this chunk, which is at `position`."""
         data = readonly(np.frombuffer(self.data, np.uint8, self.size_in_bytes))
         table = np.empty((k.HEADER_FIELDS, len(self.batches)), np.int64)
-        # Its headers are sound: a chunk ends before others.
+        # Its headers are sound: a chunk ends before one that is not.
         k.load(compiled=True).read_headers(data, position, 0, len(data), len(data), table, 0)
         ends = np.array([len(self.batches)], np.int64)
         return Block(path, data, position, BatchColumns(table, path=path), ends)
 
 
 class BlockBuffer:
-    """Many chunks read at once, into memory that is used again and again."""
+    """Reads many chunks at once, into memory that is reused."""
 
     def __init__(self, size: int = BLOCK_BYTES) -> None:
-        """Of that size, or of a chunk's where that is more."""
+        """`size` is in bytes; the buffer grows to the size of a chunk."""
         self._memory = memory_of(size)
         self._fetched: _Fetched | None = None
         self._kernels = k.load(compiled=True)
@@ -79,12 +74,12 @@ class BlockBuffer:
         return len(self._memory)
 
     def fetch(self, log: FileRecords, position: int) -> None:
-        """Bytes from where the next block may begin, or a little before that."""
+        """Read bytes from where the next block may begin, or a little before."""
         filled = log.readinto_at(position, memoryview(self._memory))
         self._fetched = _Fetched(log, position, filled)
 
     def read(self, log: FileRecords, position: int, capacity: int) -> Block | None:
-        """Chunks of `capacity` from `position` on; None if the first needs a closer look."""
+        """Return chunks of `capacity` from `position` on; None if the first must be read alone."""
         data = self._data(log, position, capacity)
         filled = len(data)
         count, _, why = self._kernels.read_headers(
@@ -95,7 +90,7 @@ class BlockBuffer:
         start = int(self._table[k.POSITION, ends[-1]]) - position if ends and not is_closed else 0
         is_last = position + filled >= log.size or filled - start >= capacity
         if is_sound and is_last and not is_closed and count > (ends[-1] if ends else 0):
-            ends.append(int(count))  # what comes next does not fit, or is not there
+            ends.append(int(count))  # the next batch does not fit, or there is none
         if not ends:
             return None
         table = self._table[:, : ends[-1]].copy()
@@ -106,7 +101,7 @@ class BlockBuffer:
         )
 
     def _data(self, log: FileRecords, position: int, capacity: int) -> npt.NDArray[np.uint8]:
-        """What was fetched from there on if that is a chunk at least, or all; else it is read."""
+        """Return the fetched bytes from there on if they are a chunk or all; else read them."""
         fetched, self._fetched = self._fetched, None
         if fetched is not None and fetched.has(log, position, capacity):
             start = position - fetched.position
@@ -133,7 +128,7 @@ class _Fetched(NamedTuple):
 def chunk_ends(
     table: npt.NDArray[np.int64], count: int, base: int, capacity: int
 ) -> tuple[list[int], bool]:
-    """How many batches lie before the end of each chunk that another follows.
+    """Return the number of batches before the end of each chunk except the last.
 
     And whether a batch that is larger than a chunk comes next.
     """
@@ -153,7 +148,7 @@ class ReadBuffer:
         self.capacity = capacity
 
     def read(self, log: FileRecords, position: int, *, max_message_bytes: int) -> Chunk:
-        """As many whole batches as fit; at least one."""
+        """Return as many whole batches as fit; at least one."""
         while True:
             data = log.read_at(position, self.capacity)
             batches = list(_iter_batches(data, log.path, position))
@@ -190,12 +185,12 @@ class ReadBuffer:
 
 
 class BlockReader:
-    """A log from a position on, block by block.
+    """Reads a log from a position on, block by block.
 
-    Where a block begins is known when the one before it was read. But a block ends less than a
-    chunk before the end of the bytes it is cut from: so, of buffers that overlap by a chunk, each
-    block begins in its own overlap, and may be fetched before. Where a batch is larger than
-    a chunk and upsets that, one block is read in its turn, and the next ones are aimed again.
+    The start of a block is known only after the block before it was read. But a block ends less
+    than a chunk before the end of the bytes it is cut from. So if buffers overlap by a chunk, each
+    block begins in the overlap of its own buffer, and can be fetched early. A batch that is larger
+    than a chunk breaks this: then one block is read in its turn, and later windows are moved.
     """
 
     def __init__(
@@ -208,10 +203,10 @@ class BlockReader:
         self._aim = 0, position
 
     def fetch(self, target: BlockBuffer, number: int) -> None:
-        """The bytes of that block, or none that serve."""
+        """Fetch the bytes of that block if its window is known."""
         position = self._window(number, target.size)
         if position < self._log.size and self._buffer.capacity <= target.size // 2:
-            with contextlib.suppress(OSError):  # the reader of the block gets it
+            with contextlib.suppress(OSError):  # `read` raises it
                 target.fetch(self._log, position)
 
     @property
@@ -219,7 +214,7 @@ class BlockReader:
         return self._position >= self._log.size
 
     def read(self, target: BlockBuffer, number: int) -> Block:
-        """The next one, if they are not over. Its number is how many came before."""
+        """Return the next block, unless `are_over`. Its number is the count of blocks before."""
         position = self._position
         if not 0 <= position - self._window(number, target.size) <= self._buffer.capacity:
             self._aim = number, position
@@ -238,7 +233,7 @@ class BlockReader:
 
 
 def _iter_batches(data: bytes, path: str, start: int) -> Iterator[AnyBatch]:
-    """Whole batches from the beginning of a chunk on, which lies at `start` of the file."""
+    """Yield the whole batches of a chunk, which is at `start` in the file."""
     view, position = memoryview(data), 0
     while len(data) - position >= UP_TO_MAGIC:
         length, magic = _PREFIX.unpack_from(data, position)

@@ -1,11 +1,11 @@
-"""What is left of filtered batches, into one buffer: copied, or built anew as Kafka builds it.
+"""Writes what filtered batches retain into one buffer: copied, or built as Kafka builds it.
 
-    Source      one piece: batches and records as kafka_format.columnar has them
-    Decisions   what becomes of each batch and record of it, by reason codes
-    Sink        where it goes, and what is carried from call to call
+    BatchSource one piece: batches and records as kafka_format.columnar has them
+    Decisions   the decision on each of its batches and records, by reason codes
+    Sink        the target, and the state that is carried from call to call
 
-A record that is as Kafka would write it keeps its bytes, but for the distance from the base
-timestamp. Whatever is not for a kernel (`why`) the caller does, batch by batch.
+A record that is encoded as Kafka would encode it keeps its bytes, except for its timestamp delta.
+Whatever a kernel cannot write (`why`), the caller writes, batch by batch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_format.attributes import DELETE_HORIZON, TRANSACTIONAL
+from kafka_format.batch_layout import (
+    ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
+    CRC_AT,
+    LENGTH_AT,
+    LENGTH_END,
+    MAX_TIMESTAMP_AT,
+    RECORD_COUNT_AT,
+)
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar import native, native_codecs, rewrite
 from kafka_format.columnar.compilation import Kernels
@@ -60,13 +69,13 @@ from kafka_log.cleaner.reasons import REMOVED_FROM
 if TYPE_CHECKING:
     from types import SimpleNamespace
 
-lz4_pack: Any = None  # bound where they are linked
+lz4_pack: Any = None  # bound by `load`, if linked
 zstd_pack: Any = None
 
 # Why `write_batches` stopped.
 ALL_WRITTEN = 0
-FOR_ROWS = 1  # the batch is for the caller
-TO_BE_EMPTIED = 2  # of the batch only the header stays, which the caller writes
+FOR_ROWS = 1  # the caller must write the batch
+TO_BE_EMPTIED = 2  # the batch keeps only its header, which the caller writes
 NO_ROOM = 3
 CHUNK_FULL = 4  # more was written than a chunk may hold: another begins
 
@@ -80,7 +89,7 @@ INVALID_MESSAGES_READ = 5
 WRITTEN = 6  # batches
 STATE_FIELDS = 7
 
-# Rows of `chunks`: how many batches lie before its end; then, in the buffer, where it ends.
+# Rows of `chunks`: the number of batches before its end; its end in the buffer; its offset.
 LAST_BATCH = 0
 END = 1
 LARGEST_OFFSET = 2
@@ -94,24 +103,24 @@ WRITTEN_IS_VALID = 3
 WRITTEN_FIELDS = 4
 
 _KEPT_ATTRIBUTES = CODEC_MASK | LOG_APPEND_TIME | TRANSACTIONAL
-_PER_RECORD = 24  # that a record may grow by: its length and its distance in time
+_PER_RECORD = 24  # bytes that a record may grow by: its length and its timestamp delta
 _NOT_FOR_US = -1
 _INT32_MAX = 2**31 - 1
 _INT32_MIN = -(2**31)
 
 
-class Source(NamedTuple):
+class BatchSource(NamedTuple):
     """One piece of a block."""
 
     data: Any
-    """The bytes that its batches lie in."""
+    """The bytes of its batches."""
     base: int
-    """Where those begin in the file."""
+    """Their position in the file."""
     table: Any
     plain: Any
-    """The bytes that records lie in."""
+    """The bytes of its records."""
     starts: Any
-    """Of each batch, where its records begin in `plain`."""
+    """Per batch: where its records begin in `plain`."""
     longs: Any
     ints: Any
     edges: Any
@@ -119,22 +128,22 @@ class Source(NamedTuple):
 
 class Decisions(NamedTuple):
     reasons: Any
-    """Of each row."""
+    """Per row."""
     counts: Any
-    """Of each batch: RECORDS_KEPT, NULL_VALUES_KEPT, WITHOUT_KEY."""
+    """Per batch: RECORDS_KEPT, NULL_VALUES_KEPT, WITHOUT_KEY."""
     batch_reasons: Any
-    """Of the batches of the block, in which `first_batch` is the place of the piece."""
+    """Per batch of the block; `first_batch` is the first one of the piece."""
     first_batch: int
     new_horizon: int
 
 
 class Sink(NamedTuple):
     packs: int
-    """The bits of the codecs that can be written here."""
+    """The bits of the codecs that kernels can write."""
     capacity: int
-    """Of a chunk."""
+    """The size of a chunk."""
     codecs: Any
-    """What codecs keep from call to call."""
+    """The state of codecs, carried from call to call."""
     chunks: Any
     """int64[field, chunk] of the block: CHUNK_FIELDS."""
     state: Any
@@ -150,7 +159,7 @@ kernel = Kernels()
 
 @cache
 def load() -> SimpleNamespace:
-    """Compiled: nobody writes batches by columns otherwise."""
+    """Return compiled kernels: batches are written by columns only if numba is there."""
     loaded = k.load(compiled=True)
     records = rewrite.load(compiled=True)
     names = {name: getattr(loaded, name) for name in ("byte", "varint", "wrap")}
@@ -166,34 +175,34 @@ def load() -> SimpleNamespace:
 
 @kernel
 def put_int(out: Any, at: int, value: int, size: int) -> None:
-    """Big-endian."""
+    """Write a big-endian number."""
     for i in range(size):
         out[at + i] = (value >> (8 * (size - 1 - i))) & 0xFF
 
 
 @kernel
 def has_plain_headers(data: Any, at: int, end: int, count: int) -> bool:
-    """Whether Kafka would write these headers as they are; `at` is where they are counted.
+    """Return whether Kafka would write these headers unchanged; `at` is where their count is.
 
-    Keys go through a Java String, so only those of ASCII are sure to come out as they went in.
+    Keys pass through a Java String, so only ASCII keys are certain to stay the same.
     """
-    behind = varint(data, at, end)[1]
-    if behind - at != varlong_size(count):
+    after = varint(data, at, end)[1]
+    if after - at != varlong_size(count):
         return False
-    at = behind
+    at = after
     for _ in range(count):
-        length, behind = varint(data, at, end)
-        if behind - at != varlong_size(length) or behind - at > 4:
+        length, after = varint(data, at, end)
+        if after - at != varlong_size(length) or after - at > 4:
             return False
-        at = behind
+        at = after
         for i in range(length):
             if byte(data, at + i) >= 0x80:
                 return False
         at += length
-        length, behind = varint(data, at, end)
-        if length < -1 or behind - at != varlong_size(length) or behind - at > 4:
+        length, after = varint(data, at, end)
+        if length < -1 or after - at != varlong_size(length) or after - at > 4:
             return False
-        at = behind + max(length, 0)
+        at = after + max(length, 0)
     return at == end
 
 
@@ -201,9 +210,9 @@ def has_plain_headers(data: Any, at: int, end: int, count: int) -> bool:
 def put_record(  # many parameters: kernels take arrays
     plain: Any, at: int, end: int, longs: Any, ints: Any, row: int, delta: int, out: Any, to: int
 ) -> int:
-    """One record with another distance from the base timestamp; -1 if Kafka would change more.
+    """Write a record with another timestamp delta; return -1 if Kafka would change more.
 
-    Its body lies from `at` to `end`.
+    Its body is from `at` to `end`.
     """
     key_length = ints[KEY_LENGTH, row] + 0
     value_length = ints[VALUE_LENGTH, row] + 0
@@ -213,16 +222,16 @@ def put_record(  # many parameters: kernels take arrays
     at += 1
     while byte(plain, at) >= 0x80:
         at += 1
-    at += 1  # behind the timestamp
+    at += 1  # after the timestamp
     key_at = longs[KEY_POSITION, row]
     value_at = longs[VALUE_POSITION, row]
-    # As short as can be, so no field could be written in another way; null is -1, one byte of 1.
-    behind = at
-    while byte(plain, behind) >= 0x80:
-        behind += 1
-    if behind - at > 3 or (behind > at and byte(plain, behind) == 0):
+    # Varints must be as short as possible, as Kafka writes them; null is one byte, 1.
+    after = at
+    while byte(plain, after) >= 0x80:
+        after += 1
+    if after - at > 3 or (after > at and byte(plain, after) == 0):
         return _NOT_FOR_US
-    if key_at - behind - 1 != varlong_size(key_length):
+    if key_at - after - 1 != varlong_size(key_length):
         return _NOT_FOR_US
     if key_length < 0 and byte(plain, key_at - 1) != 1:
         return _NOT_FOR_US
@@ -230,8 +239,8 @@ def put_record(  # many parameters: kernels take arrays
         return _NOT_FOR_US
     if value_at - key_at - max(key_length, 0) != varlong_size(value_length):
         return _NOT_FOR_US
-    behind = value_at + max(value_length, 0)
-    if end - behind != 1 and not has_plain_headers(plain, behind, end, headers):
+    after = value_at + max(value_length, 0)
+    if end - after != 1 and not has_plain_headers(plain, after, end, headers):
         return _NOT_FOR_US
     to = put_varlong(out, to, 1 + varlong_size(delta) + end - at)
     out[to] = 0
@@ -253,7 +262,7 @@ def put_records(  # many parameters: kernels take arrays
     out: Any,
     to: int,
 ) -> int:
-    """Those of a batch's rows that are kept; where they end, or -1."""
+    """Write the kept rows of a batch; return their end, or -1."""
     at = start
     end = len(plain)
     previous = 0
@@ -280,7 +289,7 @@ def put_records(  # many parameters: kernels take arrays
 
 @kernel
 def put_lz4(data: Any, size: int, out: Any, to: int) -> int:
-    """A frame of Kafka's own kind."""
+    """Write a frame as Kafka writes it; return its end."""
     put_int(out, to, 0x0422_4D18_6040_82, 7)
     to += 7
     at = 0
@@ -312,27 +321,27 @@ def put_header(  # many parameters: kernels take arrays
     out: Any,
     to: int,
 ) -> None:
-    """Of a batch that ends at `end`: as it was, with these fields and a checksum."""
+    """Write the header of a batch that ends at `end`: the old one with these fields changed."""
     copy_range(source, at, at + RECORD_BATCH_OVERHEAD, out, to)
-    put_int(out, to + 8, end - to - 12, 4)
-    put_int(out, to + 21, attributes, 2)
-    put_int(out, to + 27, base_timestamp, 8)
-    put_int(out, to + 35, max_timestamp, 8)
-    put_int(out, to + 57, count, 4)
-    put_int(out, to + 17, crc32c_range(out, to + 21, end), 4)
+    put_int(out, to + LENGTH_AT, end - to - LENGTH_END, 4)
+    put_int(out, to + ATTRIBUTES_AT, attributes, 2)
+    put_int(out, to + BASE_TIMESTAMP_AT, base_timestamp, 8)
+    put_int(out, to + MAX_TIMESTAMP_AT, max_timestamp, 8)
+    put_int(out, to + RECORD_COUNT_AT, count, 4)
+    put_int(out, to + CRC_AT, crc32c_range(out, to + ATTRIBUTES_AT, end), 4)
 
 
 @kernel
 def is_writable(table: Any, batch: int) -> bool:
-    """Whether Kafka's builder takes these fields; what it says otherwise the row encoder knows."""
+    """Return whether Kafka's builder accepts these fields; else the row encoder raises."""
     if table[PRODUCER_ID, batch] == -1:
         return (table[ATTRIBUTES, batch] & TRANSACTIONAL) == 0  # type: ignore[no-any-return]
     return table[PRODUCER_EPOCH, batch] != -1 and table[BASE_SEQUENCE, batch] >= 0  # type: ignore[no-any-return]
 
 
 @kernel
-def behind_headers(data: Any, at: int, count: int) -> int:
-    """Where the headers of a sound record end that are counted at `at`."""
+def end_of_headers(data: Any, at: int, count: int) -> int:
+    """Return the end of the headers of a sound record, whose count is at `at`."""
     end = len(data)
     at = varint(data, at, end)[1]
     for _ in range(count):
@@ -344,18 +353,18 @@ def behind_headers(data: Any, at: int, count: int) -> int:
 
 @kernel
 def largest_size(source: Any, batch: int) -> int:
-    """Bytes that the rows of a batch can become, packed or not."""
+    """Return the largest size that the rows of a batch can get, compressed or not."""
     first = source.edges[batch]
     last = source.edges[batch + 1] - 1
     at = source.longs[VALUE_POSITION, last] + max(source.ints[VALUE_LENGTH, last], 0)
-    behind = behind_headers(source.plain, at, source.ints[HEADERS_COUNT, last] + 0)
-    size = behind - source.starts[batch] + _PER_RECORD * (last + 1 - first) + RECORD_BATCH_OVERHEAD
+    end = end_of_headers(source.plain, at, source.ints[HEADERS_COUNT, last] + 0)
+    size = end - source.starts[batch] + _PER_RECORD * (last + 1 - first) + RECORD_BATCH_OVERHEAD
     return size + size // 128 + (size // LZ4_BLOCK + 1) * 2048  # type: ignore[no-any-return]
 
 
 @kernel
 def reach_of(source: Any, batch: int, reasons: Any) -> tuple[int, int, int]:
-    """Of the rows that are kept: the largest offset, the first timestamp and the largest."""
+    """Return the largest offset, the first and the largest timestamp of the kept rows."""
     largest = -1
     earliest = -1
     latest = -1
@@ -374,7 +383,7 @@ def reach_of(source: Any, batch: int, reasons: Any) -> tuple[int, int, int]:
 
 @kernel
 def put_body(source: Any, batch: int, reasons: Any, base_timestamp: int, sink: Any, to: int) -> int:
-    """The kept rows of a batch, packed as they were; where they end, or -1."""
+    """Write the kept rows of a batch, compressed as before; return their end, or -1."""
     codec = source.table[ATTRIBUTES, batch] & CODEC_MASK
     plain = codec == 0
     target = sink.out if plain else sink.scratch
@@ -404,7 +413,7 @@ def put_body(source: Any, batch: int, reasons: Any, base_timestamp: int, sink: A
 def rebuild(
     source: Any, decisions: Any, sink: Any, batch: int, kept: int, has_new_horizon: bool, to: int
 ) -> tuple[int, int, int]:
-    """A batch of its kept rows; where it ends (or -1), its largest offset and timestamp."""
+    """Build a batch of its kept rows; return its end (or -1), largest offset and timestamp."""
     attributes = source.table[ATTRIBUTES, batch]
     horizon = decisions.new_horizon if has_new_horizon else source.table[BASE_TIMESTAMP, batch]
     has_horizon = (has_new_horizon or (attributes & DELETE_HORIZON) != 0) and horizon >= 0
@@ -426,7 +435,7 @@ def rebuild(
 def note_written(
     state: Any, written: Any, at: int, last_offset: int, max_timestamp: int, max_offset: int
 ) -> None:
-    """A batch of `last_offset`, which counts as one up to `max_offset`."""
+    """Note a written batch; `max_offset` counts for its chunk."""
     count = state[WRITTEN]
     written[WRITTEN_POSITION, count] = at
     written[WRITTEN_LAST_OFFSET, count] = last_offset
@@ -438,7 +447,7 @@ def note_written(
 
 @kernel
 def end_chunks(state: Any, chunks: Any, batch: int, at: int) -> None:
-    """What was written up to this batch of the block belongs to chunks that are complete."""
+    """End the chunks that are complete before this batch of the block."""
     while state[CHUNK] < chunks.shape[1] and chunks[LAST_BATCH, state[CHUNK]] <= batch:
         chunks[END, state[CHUNK]] = at
         chunks[LARGEST_OFFSET, state[CHUNK]] = state[CHUNK_MAX_OFFSET]
@@ -449,7 +458,7 @@ def end_chunks(state: Any, chunks: Any, batch: int, at: int) -> None:
 
 @kernel
 def copy_whole(source: Any, sink: Any, batch: int, last_offset: int, to: int) -> tuple[int, int]:
-    """A batch as it is; as write_kept."""
+    """Copy a batch; return as write_kept does."""
     at = source.table[POSITION, batch] - source.base
     size = source.table[SIZE_IN_BYTES, batch]
     if to + size > len(sink.out):
@@ -463,7 +472,7 @@ def copy_whole(source: Any, sink: Any, batch: int, last_offset: int, to: int) ->
 def write_kept(
     source: Any, decisions: Any, sink: Any, batch: int, kept: int, to: int
 ) -> tuple[int, int]:
-    """A batch of which records stay; where it wrote to, and why it did not."""
+    """Write a batch that keeps records; return the new end, and why it was not written."""
     attributes = source.table[ATTRIBUTES, batch]
     has_horizon = (attributes & DELETE_HORIZON) != 0
     gets_horizon = needs_horizon(has_horizon, decisions.counts[batch, NULL_VALUES_KEPT])
@@ -487,7 +496,7 @@ def write_kept(
 def write_batches(
     source: Any, decisions: Any, sink: Any, begin: int, stop: int, to: int
 ) -> tuple[int, int, int]:
-    """The batches from `begin` to `stop` of a piece; which was next, where it wrote to, and why."""
+    """Write the batches [begin, stop) of a piece; return the next one, the end, and why."""
     state = sink.state
     for batch in range(begin, stop):
         number = decisions.first_batch + batch

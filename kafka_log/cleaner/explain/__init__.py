@@ -1,6 +1,6 @@
-"""Why each record stays or goes.
+"""Why each record is kept or removed.
 
 explain      rounds on one log, with a row for every record
-explainer    the witness that makes rows of reason codes
-rows         those rows, as columns
+explainer    the witness that turns reason codes into rows
+rows         the rows, as columns
 """

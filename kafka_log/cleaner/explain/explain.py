@@ -1,16 +1,16 @@
-"""Why each record stays or goes: a round that makes rows of its decisions.
+"""Why each record is kept or removed: rounds that write a row for each decision.
 
-    explain(log, checkpoint, sink, make_cleaner=…, now_ms=…)
+    explain(log, last_clean_offset, sink, make_cleaner=…, now_ms=…)
 
-A row is a record, or a batch where there is something to say of the batch itself: it was dropped
-whole, or has no records. Rows are columns, some thousand at a time, handed to `sink`; nothing is
-held back. All that a round does not come to has rows too, with what keeps the cleaner from it.
+A row is a record, or a batch that was dropped whole or has no records. Rows are passed to `sink` as
+columns, some thousand at a time. What no round reaches has rows as well, with the limit that keeps
+the cleaner from it.
 
     removed rows of all rounds + kept rows of the last = every record that was there
 
-Of the records that a round came to (`Reason.is_decided`), those kept are its `messages_written`,
-those by NO_KEY its `invalid_messages_read`, and all but what was dropped with its batch, unread,
-its `messages_read`.
+Among the records that a round reached (`Reason.is_decided`), the kept ones are its
+`messages_written`, those with NO_KEY its `invalid_messages_read`, and all except those dropped
+unread with their batch its `messages_read`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_log.cleaner.cleanable import LimitKind, cleanable_limit, select
 from kafka_log.cleaner.cleaner_thread import CleanerThread
 from kafka_log.cleaner.explain.explainer import Explainer
 from kafka_log.cleaner.explain.rows import NONE, Unreached
-from kafka_log.cleaner.passes import Passes
+from kafka_log.cleaner.passes import Passes, Schedule
 from kafka_log.cleaner.reasons import Reason
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from kafka_log.cleaner.cleanable import LogToClean
     from kafka_log.cleaner.cleaner import Cleaner, RoundResult
     from kafka_log.cleaner.explain.rows import ReasonRows
-    from kafka_log.cleaner.passes import PassCount
     from kafka_log.cleaner.witness import Witness
     from kafka_log.log.unified_log import PartitionLog
     from kafka_log.segment.log_segment import LogSegment
@@ -43,28 +42,26 @@ _LIMITS = {
 }
 
 
-def explain(  # many parameters: what a log and a user bring
+def explain(
     log: PartitionLog,
     last_clean_offset: int | None,
     sink: Callable[[ReasonRows], None],
     *,
     make_cleaner: Callable[[Witness], Cleaner],
     now_ms: int,
-    first_dirty_offset: int | None = None,
-    rounds: PassCount = 1,
-    only_when_due: bool = False,
+    schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
 ) -> list[RoundResult]:
     """Clean a log and explain it; return what each round read and wrote.
 
-    On an overlay nothing is written: that is a dry run. There are as many rounds as asked for
-    (passes.py) while something is dirty, however little (unless `only_when_due`). Rows for all
-    that the last round did not come to follow at the end.
+    On an overlay nothing is written: that is a dry run. Rounds go by the schedule while something
+    is dirty, however little (unless `only_when_due`). Rows for everything that the last round did
+    not reach follow at the end.
     """
     explainer = Explainer(sink)
-    passes = Passes(rounds, log.files, last_clean_offset, first_dirty_offset)
+    passes = Passes(schedule, log.files, last_clean_offset)
     results: list[RoundResult] = []
     with make_cleaner(explainer).released() as cleaner:
-        thread = CleanerThread(log, cleaner, passes, lambda: now_ms, only_when_due=only_when_due)
+        thread = CleanerThread(log, cleaner, passes, lambda: now_ms)
         for turn in thread.turns():
             explainer.finish()
             results.append(turn.result())
@@ -82,7 +79,7 @@ def explain(  # many parameters: what a log and a user bring
 def _why_unreached(
     cleanable: LogToClean, segment: LogSegment, unreached: Reason, now_ms: int
 ) -> Unreached:
-    """Return why no round came to a segment; `unreached` if it is cleanable."""
+    """Return why no round reached a segment; `unreached` if it is cleanable."""
     if segment.base_offset >= cleanable.log.active_segment.base_offset:
         return Unreached(Reason.NOT_CLEANABLE_ACTIVE_SEGMENT)
     if segment.base_offset < cleanable.first_uncleanable_offset:

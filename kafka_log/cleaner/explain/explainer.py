@@ -1,4 +1,4 @@
-"""The witness that makes rows of reason codes while a cleaner works."""
+"""The witness that turns reason codes into rows while a cleaner works."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
     from kafka_log.cleaner.cleaner import CleanableSegment
-    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.blocks import BlockPiece
     from kafka_log.cleaner.decision import (
         BatchDecision,
         BlockDecisions,
@@ -58,7 +58,7 @@ class Explainer:
         self._aborted: dict[int, tuple[list[int], list[int]]] = {}
 
     def finish(self) -> None:
-        """Hand on what waits."""
+        """Pass the collected rows to the sink."""
         if len(self._rows):
             self._sink(self._rows.take(RowPlace(self._round, self._segment)))
 
@@ -86,8 +86,10 @@ class Explainer:
         self._filter = record_filter
         self._segment = segment.base_offset
 
-    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
-        is_ours = ~piece.by_rows[piece.records.batch]  # the others come to on_batch
+    def on_piece(
+        self, piece: BlockPiece, decisions: BlockDecisions, records: PieceDecisions
+    ) -> None:
+        is_ours = ~piece.by_rows[piece.records.batch]  # on_batch gets the others
         if is_ours.any():
             rows = self._rows_of(piece, decisions, records)
             self._sink(rows if is_ours.all() else rows.chosen(np.flatnonzero(is_ours)))
@@ -108,7 +110,7 @@ class Explainer:
             try:
                 records = batch.records()
             except FormatError:
-                records = ()  # the cleaner did not look at them either
+                records = ()  # the cleaner did not read them either
             reasons = [decision.record_reason] * len(records)
             latest_of = [NONE] * len(records)
         for record, code, latest in zip(records, reasons, latest_of, strict=True):
@@ -121,7 +123,7 @@ class Explainer:
     # -------------------------------------------------------------------------------- by columns
 
     def _rows_of(
-        self, piece: Piece, decisions: BlockDecisions, decided: PieceDecisions
+        self, piece: BlockPiece, decisions: BlockDecisions, decided: PieceDecisions
     ) -> ReasonRows:
         records, batches = piece.records, piece.records.batches
         batch, reasons = records.batch, decided.reasons
@@ -159,14 +161,14 @@ class Explainer:
         )
 
     def _gets_horizon(self, batch: AnyBatch, reason: Reason) -> bool:
-        """Return whether a null value or a marker gets one. Magic 0 and 1 have no place for it."""
+        """Return whether a null value or a marker gets one. Magic 0 and 1 cannot have it."""
         if isinstance(batch, RecordBatch) and batch.header.is_control:
             return reason is Reason.MARKER_GETS_HORIZON
         has_place = isinstance(batch, RecordBatch) or self._filter.rules.converts_old_magics
         return reason.is_kept and has_place
 
     def _add_batch(self, batch: AnyBatch, decision: BatchDecision, records: int) -> None:
-        """Add a row for a batch of which no record stays, where their rows do not say it all."""
+        """Add a row for a batch that keeps no record, unless the rows of its records say it."""
         reason = decision.reason_without_records(records)
         if reason is not None:
             self._rows.add(reason, batch, None, record_count=records)
@@ -178,10 +180,10 @@ class Explainer:
         at = bisect_right(firsts, batch.header.last_offset) - 1
         return lasts[at] if at >= 0 else NONE
 
-    # ------------------------------------------------------------------ what no round came to
+    # ------------------------------------------------------------------- what no round reached
 
     def add_rest(self, segment: LogSegment, unreached: Unreached) -> None:
-        """Add rows for all of a segment that no round came to."""
+        """Add rows for a whole segment that no round reached."""
         self.finish()
         place = RowPlace(max(1, self._round), segment.base_offset, unreached)
         source = cast("BinaryIO", segment.log.reader())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
     from kafka_format.log_file import AnyBatch
     from kafka_format.record import Record
 
@@ -27,17 +27,17 @@ NONE = -1
 
 
 class Unreached(NamedTuple):
-    """Why no round came to a part of the log."""
+    """Why no round reached a part of the log."""
 
     reason: Reason
     until_ms: int = NONE
     """When that ends; -1 if no clock ends it."""
     producer_id: int = NONE
-    """Whose open transaction it is."""
+    """The producer of the open transaction."""
 
 
 class RowPlace(NamedTuple):
-    """Where rows are from."""
+    """Where rows come from."""
 
     round_number: int
     segment: int
@@ -46,21 +46,21 @@ class RowPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReasonRows:
-    """Rows of one segment, one array per column, good until the sink returns. -1 is null."""
+    """Rows of one segment, one array per column, valid until the sink returns. -1 is null."""
 
     round_number: int
     """From 1 on."""
     segment: int
-    """Base offset of the segment that was read."""
+    """The base offset of the segment that was read."""
     unreached: Unreached | None
-    """Why no round came to these rows; None if one did."""
+    """Why no round reached these rows; None if one did."""
     reason: Uint8s
-    """Its code."""
+    """Reason codes."""
     offset: Int64s
     """-1 in a batch's row."""
     base_offset: Int64s
     last_offset: Int64s
-    """That of the batch, as base_offset."""
+    """Both are those of the batch."""
     position: Int64s
     timestamp: Int64s
     producer_id: Int64s
@@ -69,12 +69,12 @@ class ReasonRows:
     is_tombstone: Bools
     superseded_by: Int64s
     delete_horizon: Int64s
-    """That of tombstones and markers: as stored, or as this round sets it."""
+    """For tombstones and markers: as stored, or as this round sets it."""
     marker_offset: Int64s
     key_position: Int64s
     key_length: npt.NDArray[np.int32]
     data: Uint8s
-    """Where keys lie."""
+    """The bytes that contain the keys."""
 
     def __len__(self) -> int:
         return len(self.reason)
@@ -86,14 +86,14 @@ class ReasonRows:
 
     @property
     def is_record(self) -> Bools:
-        return self.record_count < 0  # not by the offset: a lying batch has any
+        return self.record_count < 0  # the offset of a damaged batch may be any
 
     def key(self, row: int) -> bytes | None:
         start, length = int(self.key_position[row]), int(self.key_length[row])
         return None if length < 0 else self.data[start : start + length].tobytes()
 
     def chosen(self, which: npt.NDArray[np.intp]) -> ReasonRows:
-        """Return only those rows; `data` is where it was."""
+        """Return only those rows; `data` is shared."""
         fixed = {"round_number", "segment", "unreached", "data"}
         columns = [each.name for each in fields(self) if each.name not in fixed]
         values: Any = {name: getattr(self, name)[which] for name in columns}
@@ -101,7 +101,7 @@ class ReasonRows:
 
 
 class RowBuilder:
-    """Collects rows of what is decided on by rows, until they are enough for columns."""
+    """Collects decisions by rows, until there are enough for columns."""
 
     def __init__(self) -> None:
         self._numbers: list[tuple[int, ...]] = []
@@ -166,7 +166,7 @@ def record_rows(
 ) -> ReasonRows:
     """Return one row per record.
 
-    `first_position` is where the first batch lies: columns may count from a chunk's start.
+    `first_position` is the position of the first batch: columns may count from a chunk's start.
     """
     batches, batch = records.batches, records.batch
     shift = first_position - int(batches.position[0]) if len(batches) else 0

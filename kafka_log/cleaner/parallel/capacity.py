@@ -1,8 +1,8 @@
-"""Where Kafka's map would have been full, without having it.
+"""Finds where Kafka's map would have been full, without building it.
 
-A map for `most` keys takes the first record of the `most`-th key that it meets, and whatever lies
-between; the next record with a key finds it full, even if its own key is in it. So the order of
-the first occurrences decides. They are counted by part, then looked at in one part.
+A map for `most` keys takes all records up to the first one of the `most`-th distinct key; the next
+record with a key finds it full, even if its own key is in it. So the order of first occurrences
+decides. They are counted by part, then located in one part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from kafka_log.cleaner.parallel.parts import Part
+    from kafka_log.cleaner.parallel.parts import LogPart
     from kafka_log.cleaner.parallel.scan import RefusedRecord, ScanResult
 
     Int64s = npt.NDArray[np.int64]
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class LastKey(NamedTuple):
-    """The last one that has room: the part where it first occurs, its place among those there."""
+    """The last key with room: the part where it first occurs, and its rank there."""
 
     part: int
     rank: int
 
 
 def last_key(first_puts: Int64s, most: int) -> LastKey | None:
-    """`first_puts`: how many keys occur first in each part. None if there is room for all."""
+    """Return the last key with room, from the number of new keys per part; None if all fit."""
     sums = np.cumsum(first_puts)
     if not len(sums) or sums[-1] < most:
         return None
@@ -43,13 +43,13 @@ def last_key(first_puts: Int64s, most: int) -> LastKey | None:
 
 
 def offset_of(last: LastKey, relative: Iterable[Int32s], base_offset: int) -> int:
-    """`relative`: where in that part keys occur first."""
+    """Return the offset of a key; `relative` are the first occurrences in its part."""
     rows = np.sort(np.concatenate([*relative]))
     return base_offset + int(rows[last.rank - 1])
 
 
 class MapEnd(NamedTuple):
-    """The record that was refused: its part, and up to where the map covered."""
+    """The refused record: its part, and the last offset that the map covers."""
 
     part: int
     latest_offset: int
@@ -57,15 +57,15 @@ class MapEnd(NamedTuple):
 
 
 def map_end(
-    parts: Sequence[Part],
+    parts: Sequence[LogPart],
     scanned: Sequence[ScanResult],
     again: ScanResult,
     next_starts: dict[int, int],
 ) -> MapEnd | None:
     """Return the first record with a key after the last one that had room; None without any.
 
-    `again` is the second scan of the part with the last key. `next_starts`: by the base of a
-    segment the offset where the next begins.
+    `again` is the second scan of the part with the last key. `next_starts` has, by the base offset
+    of a segment, the offset where the next one begins.
     """
     latest = NO_OFFSET
     for part, first_scan in zip(parts, scanned, strict=True):

@@ -1,6 +1,6 @@
-"""One group of segments, rewritten by a task that knows nothing of the rest of the log.
+"""Rewrites one group of segments, without access to the rest of the log.
 
-It reads what is there and writes into its own directory, which gets its name when it is whole.
+The task writes into a temporary directory, which is renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.cleaner.cleaner import CleanableSegment
-    from kafka_log.cleaner.columns.blocks import Piece
+    from kafka_log.cleaner.columns.blocks import BlockPiece
     from kafka_log.cleaner.decision import LastRecord
     from kafka_log.cleaner.settings import CleanerSettings
     from kafka_log.cleaner.witness import Witness
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class SourceSegment(NamedTuple):
-    """A segment to be read: what a task must know of it."""
+    """A segment to read, as a task needs it."""
 
     path: str
     base_offset: int
@@ -55,14 +55,14 @@ class GroupTask(NamedTuple):
     round_end_offset: int
     legacy_delete_horizon_ms: int
     transactions: bytes
-    """Their state before the group, pickled."""
+    """The state of transactions before the group, pickled."""
     last_records: dict[int, LastRecord]
     latest_offset: int
-    """Up to where the map covers."""
+    """The last offset that the map covers."""
     superseded: list[str]
-    """Files of sets that scans have left."""
+    """Files with sets of offsets, written by scans."""
     parts: list[int]
-    """Whose slices are to be taken of the ranges' files."""
+    """The parts whose slices to read from the files of ranges."""
     ranges: int
     work: str
     witness: Callable[[], Witness] | None = None
@@ -79,13 +79,13 @@ class GroupTask(NamedTuple):
 class GroupResult(NamedTuple):
     stats: CleanerStats
     witness: Witness | None
-    """As it is after the group."""
+    """The task's witness, after the group."""
     bytes_since_last_index_entry: int
-    """For the new segment: the next append to it goes on counting."""
+    """For the new segment: the next append continues the count."""
 
 
 def rewrite_group(task: GroupTask) -> GroupResult:
-    """Rewrite a group. Raises what the cleaner raises; then nothing is left."""
+    """Rewrite a group. Raises what the cleaner raises, and then leaves no files."""
     witness = None if task.witness is None else task.witness()
     stats = CleanerStats()
     latest = SupersededOffsets(_offsets(task), task.latest_offset)
@@ -125,23 +125,25 @@ def _offsets(task: GroupTask) -> OffsetSet:
 
 
 class SupersededOffsets:
-    """LatestOffsets of which only this is known: whether a record is the latest of its key."""
+    """LatestOffsets that know only whether a record is superseded."""
 
-    utilization = 0.0  # the driver knows it
+    utilization = 0.0  # the driver computes it
 
     def __init__(self, offsets: OffsetSet, latest_offset: int) -> None:
         self.latest_offset = latest_offset
         self._offsets = offsets
 
-    def latest_of(self, piece: Piece) -> npt.NDArray[np.int64]:
+    def latest_of(self, piece: BlockPiece) -> npt.NDArray[np.int64]:
         is_superseded = self._offsets.holds(piece.records.offset)
         return np.where(is_superseded, LONG_MAX, NO_OFFSET)
 
 
-# ---------------------------------------------------------- what a round needs of a log, here
+# --------------------------------------------------------- the log of a group, as a round needs it
 
 
-class _ReadOnlyFiles(DiskFiles):
+class _SourceFiles(DiskFiles):
+    """The files of a segment, opened only to read."""
+
     def open(self, name: str, *, create: bool = False, write: bool = True) -> File:  # noqa: ARG002
         return super().open(name, write=False)
 
@@ -155,7 +157,7 @@ class _TaskSegment:
         self.last_modified = source.modified_ms
         self.size = source.size
         self.log = FileRecords(
-            _ReadOnlyFiles(os.fspath(path.parent)), path.name, file_already_exists=True
+            _SourceFiles(os.fspath(path.parent)), path.name, file_already_exists=True
         )
         self.log.size = source.size
         self._next_offset = source.next_offset
@@ -173,13 +175,13 @@ class _TaskLog:
         self._last_records = task.last_records
 
     def collect_aborted_transactions(self, start: int, end: int) -> list[AbortedTransaction]:
-        del end  # that of the segment which begins there
+        del end  # each segment has its own transactions
         return self._aborted[start]
 
     def last_records(self) -> dict[int, LastRecord]:
         return self._last_records
 
     def split(self, segment: CleanableSegment) -> NoReturn:
-        """Refuse: only the log itself can do that."""
+        """Refuse: only the driver can split a segment."""
         del segment
         raise NotParallelError(f"{self.files.directory}: a segment has to be split first")

@@ -1,13 +1,13 @@
-"""Keys by their hashes (128 bits), numbered in the order in which they were first met.
+"""Keys by their hashes (128 bits), numbered in the order of their first occurrence.
 
-index    int32[slot]        the number and one more; 0 is an empty slot
+index    int32[slot]        the number plus one; 0 is an empty slot
 hashes   int64[number, 2]
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def load() -> SimpleNamespace:
 
 @kernel
 def slot_of(index: Any, hashes: Any, low: int, high: int) -> int:
-    """Where a key is, or would be put."""
+    """Return the slot of a key, or the one that it would be put into."""
     last: int = index.shape[0] - 1
     slot = low & last
     while index[slot] != 0 and (
@@ -53,14 +53,14 @@ def slot_of(index: Any, hashes: Any, low: int, high: int) -> int:
 
 @kernel
 def fill_index(index: Any, hashes: Any, count: int) -> None:
-    """Keys that are numbered already into an empty index."""
+    """Put keys that have numbers into an empty index."""
     for number in range(count):
         index[slot_of(index, hashes, hashes[number, 0], hashes[number, 1])] = number + 1
 
 
 @kernel
 def number_keys(index: Any, hashes: Any, count: int, given: Any, numbers: Any) -> int:
-    """The number of each key, new ones for those not met before; how many there are then."""
+    """Write the number of each key, a new one if it has none; return the new count of keys."""
     for row in range(given.shape[0]):
         low = given[row, 0]
         high = given[row, 1]
@@ -76,25 +76,25 @@ def number_keys(index: Any, hashes: Any, count: int, given: Any, numbers: Any) -
 
 @kernel
 def find_keys(index: Any, hashes: Any, given: Any, numbers: Any) -> None:
-    """The number of each key, or -1."""
+    """Write the number of each key, or -1."""
     for row in range(given.shape[0]):
         numbers[row] = index[slot_of(index, hashes, given[row, 0], given[row, 1])] - 1
 
 
+class HashedRows(NamedTuple):
+    """Rows that have a key."""
+
+    hashes: Int64s
+    offsets: Int64s
+    batches: Int64s
+    """The batch of each row."""
+
+
 @kernel
-def hash_rows(  # many parameters: kernels take arrays
-    data: Any,
-    longs: Any,
-    ints: Any,
-    edges: Any,
-    is_data: Any,
-    key0: int,
-    key1: int,
-    hashes: Any,
-    offsets: Any,
-    batches: Any,
+def hash_rows(
+    data: Any, longs: Any, ints: Any, edges: Any, is_data: Any, secret: Any, hashed: Any
 ) -> int:
-    """Hash, offset and batch of every row that has a key and is no control record; how many."""
+    """Write every row with a key, control records excepted, into `hashed`; return their count."""
     count = 0
     for batch in range(edges.shape[0] - 1):
         if is_data[batch] == 0:
@@ -103,18 +103,18 @@ def hash_rows(  # many parameters: kernels take arrays
             length = ints[KEY_LENGTH, row] + 0
             if length < 0:
                 continue
-            low, high = siphash(data, longs[KEY_POSITION, row], length, key0, key1)
-            hashes[count, 0] = low
-            hashes[count, 1] = high
-            offsets[count] = longs[OFFSET, row]
-            batches[count] = batch
+            low, high = siphash(data, longs[KEY_POSITION, row], length, secret[0], secret[1])
+            hashed.hashes[count, 0] = low
+            hashed.hashes[count, 1] = high
+            hashed.offsets[count] = longs[OFFSET, row]
+            hashed.batches[count] = batch
             count += 1
     return count
 
 
 @kernel
 def note_puts(numbers: Any, relative: Any, is_put: Any, first: Any, last: Any) -> None:
-    """Of each key the first and the last row that was put; 0 stands for none, so one is added."""
+    """Note the first and the last row put for each key, plus one: 0 is none."""
     for row in range(numbers.shape[0]):
         if is_put[row] != 0:
             number = numbers[row]
@@ -124,7 +124,7 @@ def note_puts(numbers: Any, relative: Any, is_put: Any, first: Any, last: Any) -
 
 
 class KeyIndex:
-    """Grows with its keys."""
+    """Numbers keys; grows with them."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -141,11 +141,11 @@ class KeyIndex:
 
     @property
     def capacity(self) -> int:
-        """How many keys there may be before columns beside must grow."""
+        """How many keys fit before columns by key must grow."""
         return len(self._hashes)
 
     def numbers(self, hashes: Int64s) -> Int32s:
-        """Of these keys, all of which are in it afterwards."""
+        """Return the numbers of keys; those not yet in the index are added."""
         self._make_room(len(hashes))
         numbers = np.empty(len(hashes), np.int32)
         self.count = int(
@@ -154,7 +154,7 @@ class KeyIndex:
         return numbers
 
     def find(self, hashes: Int64s) -> Int32s:
-        """-1 for a key that is not in it."""
+        """Return the numbers of keys; -1 for a key that is not in the index."""
         numbers = np.empty(len(hashes), np.int32)
         self._kernels.find_keys(self._index, self._hashes, hashes, numbers)
         return numbers
@@ -172,7 +172,7 @@ class KeyIndex:
 
 
 def grown(column: Int32s, size: int) -> Int32s:
-    """A column of numbers by key, with zeros for new keys."""
+    """Return a column by key with room for `size` keys; new ones have 0."""
     if len(column) >= size:
         return column
     larger = np.zeros(max(size, 2 * len(column)), column.dtype)

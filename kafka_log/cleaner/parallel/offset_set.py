@@ -1,10 +1,10 @@
-"""Sets of offsets: 65,536 neighbours are a block, as a bitmap or, if they are few, as numbers.
+"""Sets of offsets: blocks of 65,536, each a bitmap or, with few members, a list of numbers.
 
-    int64 blocks, then for each: int64 offset >> 16, int64 how many; then their contents:
-    uint16 each up to 4,096 of them, else 8 KiB of bits
+    int64 blocks, then for each: int64 offset >> 16, int64 members; then their contents:
+    uint16 each for up to 4,096 members, else 8 KiB of bits
 
-So a set takes about one bit per offset where most offsets are there, and never more than two bytes
-per member. Sets are joined block by block.
+So a dense set takes about one bit per offset, and any set at most two bytes per member. Sets are
+joined block by block.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class OffsetSet:
             self._blocks[block] = packed if known is None else known | packed
 
     def holds(self, offsets: Int64s) -> Bools:
-        """Return which of them are in it."""
+        """Return which of the offsets are in the set."""
         found = np.zeros(len(offsets), np.bool_)
         blocks = offsets >> _SHIFT
         for block in np.unique(blocks).tolist():

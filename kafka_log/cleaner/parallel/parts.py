@@ -1,4 +1,4 @@
-"""What one task reads: some whole batches of a segment, and what it must know to read them."""
+"""What one task reads: whole batches of a segment, and the settings to read them."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ class NotParallelError(LogError):
     """A log that one cleaner must clean by itself: damage, offsets out of order, too large."""
 
 
-class Part(NamedTuple):
+class LogPart(NamedTuple):
     """Bytes [start, end) of the `.log` of a segment."""
 
     number: int
     """In the order of the log."""
     path: str
     base_offset: int
-    """That of the segment."""
+    """The base offset of the segment."""
     start: int
     end: int
     is_last_of_segment: bool
     is_dirty: bool
-    """Whether its records are for the map."""
+    """Whether its records go into the map."""
 
 
 class ScanSettings(NamedTuple):
     """What the scans of all parts of a round share."""
 
     start_offset: int
-    """The first that is dirty."""
+    """The first dirty offset."""
     secret: tuple[int, int]
     ranges: int
-    """Into how many the hashes are divided."""
+    """The number of ranges that hashes are divided into."""
     work: str
-    """A directory that all tasks see, only of this round."""
+    """The directory of this round, which all tasks see."""
     verify: bool = False
-    """Whether checksums are looked at, which Kafka's cleaner does not."""
+    """Whether checksums are checked, which Kafka's cleaner does not."""
 
 
 def split(
@@ -59,10 +59,10 @@ def split(
     *,
     dirty_from: int | None,
     part_bytes: int,
-) -> list[Part]:
-    """Divide a segment where its index says that a batch begins.
+) -> list[LogPart]:
+    """Divide a segment at positions where its index says that a batch begins.
 
-    `dirty_from` is where the map begins to read it, None if it does not.
+    `dirty_from` is the position from which the map reads it, None if it does not.
     """
     edges = [0]
     if dirty_from:
@@ -76,9 +76,9 @@ def split(
         raise NotParallelError(f"{path}: found an index entry beyond its {segment.size} bytes")
     edges = sorted({*edges, segment.size})
     if segment.size == 0:
-        edges = [0, 0]  # one that is empty still says where the next begins
+        edges = [0, 0]  # an empty segment still says where the next one begins
     return [
-        Part(
+        LogPart(
             number=next(numbers),
             path=path,
             base_offset=segment.base_offset,
@@ -96,7 +96,7 @@ def _at(segment: LogSegment, position: int) -> OffsetPosition:
 
 
 def write_whole(path: Path, data: bytes | Sequence[bytes]) -> None:
-    """Whole or not at all: a task may run again, or twice at once."""
+    """Write a file atomically: a task may run again, or twice at once."""
     own = path.with_name(f"{path.name}.{os.urandom(8).hex()}")
     with own.open("wb") as file:
         for each in [data] if isinstance(data, bytes) else data:

@@ -1,12 +1,12 @@
-"""One range of hashes over all parts of a log: which records a later part supersedes.
+"""Finds the records that a later part supersedes, for one range of hashes over all parts of a log.
 
-Parts are gone through from the last to the first: a record is superseded if its key was put in a
-part already seen. What a part supersedes itself its own scan has found, so a part and key is one
-row, however often the key occurs.
+Parts are read from the last to the first: a record is superseded if its key was put in a part that
+was already read. The scan of a part has found what is superseded within it, so each part has one
+row per key, however often the key occurs.
 
-    count_range        of how many keys the first put lies in each part
-    first_offsets      where in one part those lie
-    write_superseded   the answer: one file per range, with a set of offsets for each part
+    count_range        the number of keys that are first put in each part
+    first_offsets      where one part puts those
+    write_superseded   the result: one file per range, with a set of offsets for each part
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 
 class Cut(NamedTuple):
-    """Where the map was full: nothing after it is put; this part was scanned again up to there."""
+    """Where the map was full: nothing is put after it, and this part was scanned again up to it."""
 
     part: int
     path: str
-    """Its blocks of that second scan (write_blocks)."""
+    """The blocks of the second scan (write_slices)."""
 
 
 class _Keys:
-    """Keys that were put in the parts seen so far, and where first."""
+    """Keys that were put in the parts read so far, and where they were put first."""
 
     def __init__(self) -> None:
         self.index = KeyIndex()
@@ -52,7 +52,7 @@ class _Keys:
         return found
 
     def put(self, part: int, rows: KeyRows) -> None:
-        """Parts come in falling order, so the last to put a key is the first in the log."""
+        """Add a part. Parts come in descending order, so the last put is the first in the log."""
         is_put = rows.first > 0
         numbers = self.index.numbers(np.ascontiguousarray(rows.hashes[is_put]))
         self._part = grown(self._part, self.index.count)
@@ -85,7 +85,7 @@ def count_range(_: int, blocks: RangeBlocks, *, parts: int) -> Int64s:
 
 
 def first_offsets(_: int, blocks: RangeBlocks, *, part: int) -> Int32s:
-    """Relative to the segment's base."""
+    """Return where keys are first put in `part`, relative to the base of its segment."""
     keys = _all_keys(block for block in blocks if block[0] <= part)
     found: Int32s = keys.first_relative[keys.first_part == part]
     return found
@@ -94,7 +94,7 @@ def first_offsets(_: int, blocks: RangeBlocks, *, part: int) -> Int32s:
 def write_superseded(
     number: int, blocks: RangeBlocks, *, bases: Sequence[int], cut: Cut | None, work: str
 ) -> int:
-    """Write what is superseded in a range; return how many keys it has."""
+    """Write the superseded offsets of a range; return its number of keys."""
     keys = _Keys()
     encoded = [b""] * len(bases)
     for part, data in _from_the_last(blocks):

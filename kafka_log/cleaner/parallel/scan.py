@@ -1,12 +1,12 @@
-"""A part of a log, scanned to what the others must know of it.
+"""Scan a part of a log for what other tasks must know about it.
 
-    for the reduction     of each key the hash, the last record (or those which no later one of this
-                          part supersedes) and the first that Kafka's map would be given: 24 bytes
+    for the reduction     for each key its hash, its last record (or those that no later record of
+                          this part supersedes) and its first that Kafka's map would get: 24 bytes
     for the rewriting     which of its records are superseded within the part, as a set of offsets
     for the driver        counts, its transactions, and where a full map would have been noticed
 
-A key is for the map (it is put) if it lies in the dirty part at the first dirty offset or later,
-in a batch that was not aborted. All other keys only ask whether they are superseded.
+A key is put into the map if its offset is in the dirty part, at the first dirty offset or later,
+and its batch was not aborted. All other keys only ask whether they are superseded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.columnar.headers import BatchScan, HeaderWalk, kernel_bytes
 from kafka_format.columnar.records import RecordScan
 from kafka_format.columnar.window import readonly
-from kafka_log.cleaner.parallel.key_index import KeyIndex, grown, load
+from kafka_log.cleaner.parallel.key_index import HashedRows, KeyIndex, grown, load
 from kafka_log.cleaner.parallel.offset_set import encode_offsets
 from kafka_log.cleaner.parallel.parts import LONG_MAX, NO_OFFSET, NotParallelError, write_whole
 from kafka_log.cleaner.parallel.trace import (
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
     from kafka_format.log_file import SegmentEnd
-    from kafka_log.cleaner.parallel.parts import Part, ScanSettings
+    from kafka_log.cleaner.parallel.parts import LogPart, ScanSettings
     from kafka_log.cleaner.transactions import CleanedTransactionMetadata
 
     Int64s = npt.NDArray[np.int64]
@@ -56,22 +56,22 @@ class RefusedRecord(NamedTuple):
     """The first record that a map full after `ScanTask.limit` would have refused."""
 
     messages_before: int
-    """Those of the part, as CleanerStats counts them."""
+    """The messages of the part before it, as CleanerStats counts them."""
     latest_before: int
-    """Up to where the map covered then; -1 if nothing of the part had come before."""
+    """The last offset that the map covered then; -1 if it had read nothing of the part."""
     position: int
-    """That of its batch."""
+    """The position of its batch."""
 
 
 class ScanTask(NamedTuple):
-    part: Part
+    part: LogPart
     settings: ScanSettings
     state: bytes | None = None
-    """What the transactions were before the part (pickled); None if none was aborted."""
+    """The state of transactions before the part (pickled); None if none was aborted."""
     limit: int = LONG_MAX
     """The last offset that the map took."""
     mark: int = NO_OFFSET
-    """From which offset on `ScanResult.refused` is looked for."""
+    """`ScanResult.refused` is the first refused record after this offset."""
 
 
 class ScanResult(NamedTuple):
@@ -89,7 +89,7 @@ class ScanResult(NamedTuple):
     """Rows for the reduction."""
 
 
-def walk_part(part: Part) -> Trace:
+def walk_part(part: LogPart) -> Trace:
     """Return only the transactions of a part, by the headers of its batches."""
     with _opened(part) as file:
         walk = HeaderWalk(file, path=part.path, start=part.start, end=part.end)
@@ -112,7 +112,7 @@ def scan_part(task: ScanTask) -> tuple[ScanResult, list[bytes]]:
             verify=task.settings.verify,
             piece_rows=_INT32_MAX,
         )
-        scan = _Scan(
+        scan = _PartScan(
             task, Tracer(part.path, partial(_read, file.fileno())), compiled=records.compiled
         )
         for piece in records:
@@ -121,8 +121,8 @@ def scan_part(task: ScanTask) -> tuple[ScanResult, list[bytes]]:
         return scan.finish()
 
 
-def check_part(part: Part) -> None:
-    """Check what no scan comes to. NotParallelError for a wrong checksum."""
+def check_part(part: LogPart) -> None:
+    """Check a part that no scan reads. Raises NotParallelError for a wrong checksum."""
     with _opened(part) as file:
         scan = BatchScan(file, path=part.path, start=part.start, end=part.end)
         for batches in scan:
@@ -131,23 +131,23 @@ def check_part(part: Part) -> None:
         _ensure_whole(part, scan.end)
 
 
-def _opened(part: Part) -> BinaryIO:
-    """Open a segment of the evidence, or what this log made of one."""
+def _opened(part: LogPart) -> BinaryIO:
+    """Open a segment: of the evidence, or a cleaned one."""
     return cast("BinaryIO", open_evidence(part.path))
 
 
 def _read(fd: int, position: int, size: int) -> bytes:
-    """Read bytes of a file that another reader goes on in."""
+    """Read bytes without moving the position of the file's other reader."""
     return os.pread(fd, size, position)
 
 
-def _ensure_whole(part: Part, end: SegmentEnd | None) -> None:
+def _ensure_whole(part: LogPart, end: SegmentEnd | None) -> None:
     if end is None or end.reason != "end_of_file" or end.position != part.end:
         found = "no end" if end is None else end.reason
         raise NotParallelError(f"{part.path}@{part.start}: found {found}, expected whole batches")
 
 
-class _Scan:
+class _PartScan:
     def __init__(self, task: ScanTask, tracer: Tracer, *, compiled: bool) -> None:
         self._task = task
         self._tracer = tracer
@@ -176,15 +176,15 @@ class _Scan:
         edges = np.zeros(count + 1, np.int64)
         np.cumsum(np.bincount(records.batch, minlength=count), out=edges[1:])
         is_control = (kinds(batches) & CONTROL) != 0
-        left_out = self._left_out(batches, is_control)
-        hashes, offsets, batch_of = self._hashed(records, edges, ~is_control)
+        is_aborted = self._is_aborted(batches, is_control)
+        hashes, offsets, batch_of = self._hash(records, edges, ~is_control)
         relative = self._relative_offsets(offsets)
         is_put = np.zeros(len(offsets), np.bool_)
         if self._task.part.is_dirty:
             read = np.diff(edges)
             read[is_control] = 1
-            read[left_out] = batches.record_count[left_out]
-            is_dirty = (offsets >= self._task.settings.start_offset) & ~left_out[batch_of]
+            read[is_aborted] = batches.record_count[is_aborted]
+            is_dirty = (offsets >= self._task.settings.start_offset) & ~is_aborted[batch_of]
             is_put = is_dirty & (offsets <= self._task.limit)
             self._look_for_refused(records, (edges, read), (is_dirty, is_put), (offsets, batch_of))
             self._messages += int(read.sum())
@@ -193,13 +193,13 @@ class _Scan:
                 self._latest = int(last_offsets(batches)[dirty[-1]])
         self._note(hashes, relative, is_put)
 
-    def _left_out(
+    def _is_aborted(
         self, batches: BatchColumns, is_control: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
         """Return which batches belong to aborted transactions."""
-        left_out = np.zeros(len(batches), np.bool_)
+        is_aborted = np.zeros(len(batches), np.bool_)
         if self._transactions is None or not self._task.part.is_dirty:
-            return left_out
+            return is_aborted
         last = np.maximum.accumulate(last_offsets(batches))
         for i in np.flatnonzero(kinds(batches)).tolist():
             if i:
@@ -210,28 +210,27 @@ class _Scan:
             if is_control[i]:
                 self._transactions.on_control_batch_read(batch)
             else:
-                left_out[i] = self._transactions.on_batch_read(batch)
+                is_aborted[i] = self._transactions.on_batch_read(batch)
         self._transactions.consume_up_to(int(last[-1]))
-        return left_out
+        return is_aborted
 
-    def _hashed(
+    def _hash(
         self, records: RecordColumns, edges: Int64s, is_data: npt.NDArray[np.bool_]
-    ) -> tuple[Int64s, Int64s, Int64s]:
+    ) -> HashedRows:
         rows = len(records)
-        hashes = np.empty((rows, 2), np.int64)
-        offsets, batch_of = np.empty(rows, np.int64), np.empty(rows, np.int64)
+        hashed = HashedRows(
+            np.empty((rows, 2), np.int64), np.empty(rows, np.int64), np.empty(rows, np.int64)
+        )
         count = self._kernels.hash_rows(
             kernel_bytes(readonly(records.data), compiled=self._compiled),
             records.longs,
             records.ints,
             edges,
             is_data.astype(np.uint8),
-            *self._task.settings.secret,
-            hashes,
-            offsets,
-            batch_of,
+            self._task.settings.secret,
+            hashed,
         )
-        return hashes[:count], offsets[:count], batch_of[:count]
+        return HashedRows(*(column[:count] for column in hashed))
 
     def _relative_offsets(self, offsets: Int64s) -> Int32s:
         if not len(offsets):
@@ -253,7 +252,7 @@ class _Scan:
         chosen: tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]],
         rows: tuple[Int64s, Int64s],
     ) -> None:
-        """Look as the map would: record by record, batches noted when they end."""
+        """Find the refused record as the map would: by records; batches count when they end."""
         (edges, counts), (is_dirty, is_put), (offsets, batch_of) = read, chosen, rows
         late = np.flatnonzero(is_dirty & (offsets > self._task.mark))
         if self._refused is not None or not len(late):
@@ -313,7 +312,7 @@ def superseded_path(work: str, number: int) -> Path:
 
 
 def _blocks(hashes: Int64s, relative: Int32s, first: Int32s, ranges: int) -> list[bytes]:
-    """Rows by the range of their hash, each range in the order of the log."""
+    """Return rows by the range of their hash, each range in the order of the log."""
     range_of = ranges_of(hashes, ranges)
     order = np.argsort(range_of, kind="stable")
     ends = np.cumsum(np.bincount(range_of, minlength=ranges))
@@ -326,7 +325,7 @@ def _blocks(hashes: Int64s, relative: Int32s, first: Int32s, ranges: int) -> lis
 
 
 def ranges_of(hashes: Int64s, ranges: int) -> Int64s:
-    """Return the range of each hash, by its upper half; slots go by the lower."""
+    """Return the range of each hash, by its upper half; slots of an index use the lower."""
     upper = (hashes[:, 1] >> 32) & 0xFFFF_FFFF
     found: Int64s = (upper * ranges) >> 32
     return found

@@ -1,10 +1,10 @@
-"""The transactions of a part: as much as the reader of the next part must know.
+"""Traces the transactions of a part, as far as the reader of the next part must know them.
 
-CleanedTransactionMetadata goes through a log batch by batch. What it knows after a part follows
-from few of them: every control batch, and of each producer the first and the last transactional
-batch between two of those (one that was aborted begins to count somewhere between, and counts to
-the end). All other batches only say how far it has come. A trace holds these, so that the parts of
-a log can be read at once, and one small replay gives each the state that it begins with.
+CleanedTransactionMetadata reads a log batch by batch. Its state after a part depends on only a few
+batches: every control batch, and for each producer the first and the last transactional batch
+between two control batches (an aborted transaction begins somewhere between them, and lasts to the
+end). The other batches only advance the offset. A trace contains these batches, so that parts can
+be read in parallel: a short replay gives each part the state that it begins with.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NOTHING = -1
 
 
 class Event(NamedTuple):
-    """A batch that matters, and the largest last offset of all before it in the part."""
+    """A batch of a trace, and the largest last offset before it in the part."""
 
     before: int
     raw: bytes
-    """All bytes of a control batch, only the header of another."""
+    """All bytes of a control batch; only the header of any other."""
 
 
 class Trace(NamedTuple):
@@ -95,7 +95,7 @@ def kinds(batches: BatchColumns) -> Int64s:
 
 
 def _matters(producer: Int64s, is_control: Int64s) -> npt.NDArray[np.bool_]:
-    """Control batches, and the first and last batch of a producer between two of them."""
+    """Choose control batches, and the first and last batch of each producer between two."""
     keep: npt.NDArray[np.bool_] = is_control.astype(np.bool_)
     data = np.flatnonzero(~keep)
     if not len(data):

@@ -1,12 +1,12 @@
 """The tables of `kafka_files`: how each is planned and read.
 
-A table is planned once, where the query is planned, and read split by split, anywhere:
+A table is planned once, on the driver, and read split by split by the workers:
 
     plan(options, storage)    -> splits: picklable values, of about equal work
     read(split, options)      -> Arrow batches with all columns of the table, or the chosen ones
 
-`TABLES` says which module has which table; a module is imported when its table is asked for. All
-of them read by the query's rules (kafka_format.access).
+`TABLES` says which module has which table; a module is imported when its table is first read. Every
+reader follows the access rules of its query (kafka_format.access).
 
 batches           one row per batch header
 compaction        what the cleaner would do to each record
@@ -26,7 +26,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kafka_format.access import access, given, using
+from kafka_format.access import absolute_roots, access, using
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 
 
 class TableReader(Protocol):
-    """How one table is read. What reads several is told which by `options.table`."""
+    """Plans and reads one table, or the tables of one family (`options.table` says which)."""
 
     def plan(self, options: Options, storage: Storage) -> Sequence[Any]:
-        """Picklable pieces of work; an empty plan is an empty table. Raises OptionsError."""
+        """Return picklable splits; an empty plan is an empty table. Raises OptionsError."""
 
     def read(self, split: Any, options: Options) -> Iterator[pa.RecordBatch]:
-        """The rows of one piece: columns of `schema.arrow_schema(table)`, or `options.columns`."""
+        """Yield the rows of a split: the columns of `arrow_schema(table)`, or `options.columns`."""
 
 
 TABLES: dict[str, str] = {
@@ -71,25 +71,25 @@ TABLES: dict[str, str] = {
     "findings": "pipelines.source.tables.findings:READER",
     "compaction": "pipelines.source.tables.compaction:READER",
 }
-"""By table: the module and the name of its TableReader in it."""
+"""By table: `module:name` of its TableReader."""
 
 
-class _ByItsRules:
-    """A reader that reads as the options say, and says so where they mean nothing."""
+class _RuledReader:
+    """Applies the access rules of a query to a reader, and refuses a query that matches nothing."""
 
     def __init__(self, reader: TableReader) -> None:
         self._reader = reader
 
     def plan(self, options: Options, storage: Storage) -> Sequence[Any]:
-        from pipelines.source.selection import ensure_meant
+        from pipelines.source.selection import ensure_matches
 
-        with using(_rules(options)):
-            ensure_meant(options, storage)
+        with using(_access_rules(options)):
+            ensure_matches(options, storage)
             return self._reader.plan(options, storage)
 
     def read(self, split: Any, options: Options) -> Iterator[pa.RecordBatch]:
-        """One batch at a time: whoever asks for them may read something else meanwhile."""
-        rules = _rules(options)
+        """Set the rules for each batch only: between batches the caller may read something else."""
+        rules = _access_rules(options)
         with using(rules):
             batches = iter(self._reader.read(split, options))
         while True:
@@ -100,15 +100,15 @@ class _ByItsRules:
             yield batch
 
 
-def _rules(options: Options) -> Access:
-    """Links stay inside the paths of the query."""
+def _access_rules(options: Options) -> Access:
+    """Return the access rules of a query: links must stay inside its paths."""
     from pipelines.source.storage import Storage, StorageError, is_local
 
     local = tuple(path for path in options.paths if is_local(path))
     try:
-        roots = given(Storage(local).given_paths())
-    except StorageError:  # of a glob that matches nothing: reading tells
-        roots = given(local)
+        roots = absolute_roots(Storage(local).given_paths())
+    except StorageError:  # a glob that matches nothing: the scan will report it
+        roots = absolute_roots(local)
     return replace(
         access(),
         roots=roots,
@@ -120,4 +120,4 @@ def _rules(options: Options) -> Access:
 def reader_of(table: str) -> TableReader:
     module, _, name = TABLES[table].partition(":")
     reader: TableReader = getattr(import_module(module), name)
-    return _ByItsRules(reader)
+    return _RuledReader(reader)

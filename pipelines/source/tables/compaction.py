@@ -1,11 +1,11 @@
 """The table `compaction`: what the cleaner would do to each record, and why.
 
-A split is a partition: what happens to a record depends on all the others. The clock is the option
-`now`, else the time when the query is planned; settings are those of the KRaft metadata and of the
-option `settings`.
+A split is a partition: what happens to a record depends on all the others. The time is the option
+`now`, or the time at which the query is planned; the settings are those of the KRaft metadata and
+of the option `settings`.
 
-Damage is left out (`mode`; with FAILFAST it fails the query), as by `compact --skip-damaged`: the
-rows are those of a log without it, and `findings` has what is missing.
+Damage is left out, as by `compact --skip-damaged` (with FAILFAST it fails the query): the rows are
+those of a log without it. `findings` lists what is missing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_log.clock import system_clock
 from kafka_log.config.settings import SettingsError, read_settings
 from pipelines.engine.partition_tasks import partition_tasks
-from pipelines.source.options import Mode, OptionsError
+from pipelines.source.options import OptionsError, ReadMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ class PartitionSplit(NamedTuple):
 class _Compaction:
     def plan(self, options: Options, storage: Storage) -> list[PartitionSplit]:
         from kafka_log.cleaner.settings import CleanerSettings
-        from pipelines.compaction.compaction import CompactPartition, why_left_alone
+        from pipelines.compaction.compaction import CompactPartition, why_not_compacted
 
         for path in options.paths:
             if "://" in path and not path.startswith("file://"):
@@ -59,9 +59,9 @@ class _Compaction:
         compact = CompactPartition(
             settings=CleanerSettings.of(settings),
             passes=options.rounds,
-            skip_damaged=options.mode is not Mode.FAILFAST,
+            skip_damaged=options.mode is not ReadMode.FAILFAST,
         )
-        return [PartitionSplit(task, compact) for task in tasks if why_left_alone(task) is None]
+        return [PartitionSplit(task, compact) for task in tasks if why_not_compacted(task) is None]
 
     def read(self, split: PartitionSplit, options: Options) -> Iterator[pa.RecordBatch]:
         from pipelines.compaction.explanation import iter_explained

@@ -1,7 +1,7 @@
-"""Coordinator and metadata records as columns: what stands in a key and a value, by Kafka's words.
+"""Coordinator and metadata records as columns: the fields of key and value, under Kafka's names.
 
-A record that cannot be decoded has its bytes, and why in `damage`; one of an unknown type or
-version has its bytes and no damage: newer brokers write such.
+A record that cannot be decoded has its bytes, and the reason in `damage`. A record of an unknown
+type or version has its bytes and no damage, because newer brokers write such records.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Row = dict[str, Any]
 _OFFSET_COMMITS = frozenset({0, 1})
 _CONFIG_OF_TOPIC = 2
 _NO_CHANGE = -2
-"""The leader of a PartitionChangeRecord that does not change it."""
+"""The leader in a PartitionChangeRecord that leaves it as it was."""
 
 
 def _decode(
     topic: CoordinatorTopic, key: bytes | None, value: bytes | None
 ) -> tuple[CoordinatorRecord | None, Row]:
-    """The record, and what every table tells of it."""
+    """Return the record, and the columns that all these tables share."""
     row: Row = {"is_tombstone": value is None, "type_id": _type_id(key)}
     try:
         record = decode_coordinator_record(topic, key, value)
@@ -70,7 +70,7 @@ def _id(value: uuid.UUID | None) -> str | None:
 
 
 def consumer_offset(key: bytes | None, value: bytes | None) -> Row | None:
-    """A commit, or its tombstone; None for a record of another type."""
+    """Return the row of a commit or of its tombstone; None for another type of record."""
     if _type_id(key) not in _OFFSET_COMMITS:
         return None
     record, row = _decode(CoordinatorTopic.CONSUMER_OFFSETS, key, value)
@@ -91,21 +91,21 @@ def consumer_offset(key: bytes | None, value: bytes | None) -> Row | None:
 
 
 def group_metadata(key: bytes | None, value: bytes | None) -> Row | None:
-    """Any record that is no commit, unknown types among them."""
+    """Return the row of any record that is not a commit, including records of unknown types."""
     if _type_id(key) in _OFFSET_COMMITS:
         return None
     record, row = _decode(CoordinatorTopic.CONSUMER_OFFSETS, key, value)
     if record is None:
         return row
-    about, said = _fields(record.key), _fields(record.value)
+    about, fields = _fields(record.key), _fields(record.value)
     epochs = ("generation", "epoch", "assignment_epoch", "member_epoch")
     return row | {
         "group_id": about.get("group_id", about.get("group")),
         "member_id": about.get("member_id"),
-        "epoch": next((said[name] for name in epochs if name in said), None),
-        "protocol_type": said.get("protocol_type"),
-        "protocol": said.get("protocol"),
-        "leader": said.get("leader"),
+        "epoch": next((fields[name] for name in epochs if name in fields), None),
+        "protocol_type": fields.get("protocol_type"),
+        "protocol": fields.get("protocol"),
+        "leader": fields.get("leader"),
         "key_json": json_text(record.key.to_json()) if isinstance(record.key, Message) else None,
         "value_json": _value_json(record.value),
     }
@@ -141,7 +141,7 @@ def transaction_state(key: bytes | None, value: bytes | None) -> Row:
 
 
 def _status(number: int) -> str:
-    """As in org.apache.kafka.clients.admin.TransactionState: PrepareCommit."""
+    """Return the name as in org.apache.kafka.clients.admin.TransactionState, e.g. PrepareCommit."""
     try:
         name = TransactionStatus(number).name
     except ValueError:
@@ -200,33 +200,33 @@ def metadata_record(value: bytes | None) -> Row:
 
 
 def _metadata_columns(record: MetadataRecord) -> Row:
-    """The fields that many types have, under one name each."""
-    said = _fields(record.value)
+    """Return the fields that several types share, under one name each."""
+    fields = _fields(record.value)
     return {
-        "topic": _topic(record.name, said),
-        "topic_id": _id(said.get("topic_id")),
-        "partition": said.get("partition_id"),
-        "leader": _none_if(said.get("leader"), _NO_CHANGE),
-        "leader_epoch": said.get("leader_epoch"),
-        "partition_epoch": said.get("partition_epoch"),
-        "replicas": _numbers(said.get("replicas")),
-        "isr": _numbers(said.get("isr")),
-        "broker_id": _broker(record.name, said, "broker_id", "id"),
-        "broker_epoch": _broker(record.name, said, "broker_epoch", "epoch"),
+        "topic": _topic(record.name, fields),
+        "topic_id": _id(fields.get("topic_id")),
+        "partition": fields.get("partition_id"),
+        "leader": _none_if(fields.get("leader"), _NO_CHANGE),
+        "leader_epoch": fields.get("leader_epoch"),
+        "partition_epoch": fields.get("partition_epoch"),
+        "replicas": _numbers(fields.get("replicas")),
+        "isr": _numbers(fields.get("isr")),
+        "broker_id": _broker(record.name, fields, "broker_id", "id"),
+        "broker_epoch": _broker(record.name, fields, "broker_epoch", "epoch"),
     }
 
 
-def _topic(name: str | None, said: Row) -> str | None:
+def _topic(name: str | None, fields: Row) -> str | None:
     if name == "TopicRecord":
-        return str(said["name"])
-    if name == "ConfigRecord" and said["resource_type"] == _CONFIG_OF_TOPIC:
-        return str(said["resource_name"])
-    return said.get("topic_name")
+        return str(fields["name"])
+    if name == "ConfigRecord" and fields["resource_type"] == _CONFIG_OF_TOPIC:
+        return str(fields["resource_name"])
+    return fields.get("topic_name")
 
 
-def _broker(name: str | None, said: Row, field: str, short: str) -> int | None:
+def _broker(name: str | None, fields: Row, field: str, short: str) -> int | None:
     is_short = name in ("FenceBrokerRecord", "UnfenceBrokerRecord")
-    number: int | None = said.get(short if is_short else field)
+    number: int | None = fields.get(short if is_short else field)
     return number
 
 
@@ -235,7 +235,7 @@ def _numbers(values: tuple[int, ...] | None) -> list[int] | None:
 
 
 def control_record(key: bytes | None, value: bytes | None) -> Row:
-    """What the quorum itself writes into its log, and the frame of a snapshot."""
+    """Return the row of a control record: of the quorum, or of a snapshot's header and footer."""
     try:
         record = decode_control_record(key, value)
     except FormatError as error:

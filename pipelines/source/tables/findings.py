@@ -1,7 +1,7 @@
-"""The table findings: everything that is wrong, by the rules of kafka_log.checks.
+"""The table `findings`: everything that is wrong, by the rules of kafka_log.checks.
 
-Every live file is read, the logs whole: with checksums, and with the records of Kafka's own topics
-decoded. What names and directories say is known when the query is planned.
+Every live file is read. Logs are read whole: checksums are verified, and the records of Kafka's own
+topics are decoded. Findings about names and directories are known when the query is planned.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kafka_log.checks import side_files as checks
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.finding import About, Finding
 from kafka_log.checks.logs import check_log
-from kafka_log.checks.time_indexes import ends_early
+from kafka_log.checks.time_indexes import uncovered_finding
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.inventory.inventory import CHECKPOINTS
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 from pipelines.source.refusals import Refusal, refusal_of, shrunk
-from pipelines.source.segment_index import later_than_its_index
+from pipelines.source.segment_index import end_missing_in_index
 from pipelines.source.storage import Storage, local_path
 from pipelines.source.tables.rows import FileTask, batches_of_rows, packed, wants_everything
 from pipelines.source.tables.side_files import file_tasks
@@ -46,7 +46,7 @@ class _Findings:
     def plan(self, options: Options, storage: Storage) -> Sequence[tuple[Any, ...]]:
         inventory = storage.scan()
         known = tuple(
-            finding for finding in directory_findings(inventory) if _is_wanted(finding, options)
+            finding for finding in directory_findings(inventory) if _is_selected(finding, options)
         )
         full, following = _full_segments(inventory), _next_bases(inventory)
         tasks = (
@@ -57,7 +57,7 @@ class _Findings:
         return [known, *files] if known else files
 
     def read(self, split: tuple[Any, ...], options: Options) -> Iterator[pa.RecordBatch]:
-        """In any mode the same rows: damage is what this table is about."""
+        """Yield the same rows in every mode: this table is about damage."""
         storage = Storage(options.paths)
         rows = self._rows(split, storage, verify=options.verify_checksums)
         yield from batches_of_rows(rows, options)
@@ -71,7 +71,7 @@ class _Findings:
 
 
 def _full_segments(inventory: Inventory) -> dict[str, Segment]:
-    """Those that are not written to any more, by the paths of their time indexes."""
+    """Return the segments that are no longer written to, by the paths of their time indexes."""
     return {
         segment.files[FileKind.TIME_INDEX].path: segment
         for _, partition in inventory.partitions()
@@ -81,7 +81,7 @@ def _full_segments(inventory: Inventory) -> dict[str, Segment]:
 
 
 def _next_bases(inventory: Inventory) -> dict[str, int]:
-    """By the path of a log: where the next segment of its partition begins."""
+    """Return the base offset of the segment that follows each log, by the path of the log."""
     return {
         segment.log.path: following.base_offset
         for _, partition in inventory.partitions()
@@ -90,7 +90,7 @@ def _next_bases(inventory: Inventory) -> dict[str, int]:
     }
 
 
-def _is_wanted(finding: Finding, options: Options) -> bool:
+def _is_selected(finding: Finding, options: Options) -> bool:
     if finding.topic is None:
         return wants_everything(options)
     return options.includes(finding.topic, finding.partition)
@@ -104,7 +104,7 @@ def finding_row(finding: Finding) -> Row:
 
 
 def file_findings(task: FileTask, storage: Storage, *, verify: bool = True) -> Iterator[Finding]:
-    """What is wrong with one file; `verify` asks for the checksums of its batches, too."""
+    """Yield the findings of one file; `verify` also checks the checksums of its batches."""
     kind = task.file.name.kind
     topic = CLUSTER_METADATA_TOPIC if kind is FileKind.BOOTSTRAP_CHECKPOINT else task.topic
     about = About(task.file.path, topic, task.partition)
@@ -115,11 +115,11 @@ def file_findings(task: FileTask, storage: Storage, *, verify: bool = True) -> I
             else:
                 yield from _small_file_findings(task, storage, about)
         except (OSError, FormatError) as error:
-            if _is_about(error, about.path):  # of a log beside it, its own findings tell
-                yield _refused(error, about)
+            if _is_about(error, about.path):  # the log beside it has its own findings
+                yield _error_finding(error, about)
         for change in watch.changes():
             if change.filename == local_path(about.path):
-                yield _refused(change, about)
+                yield _error_finding(change, about)
 
 
 def _log_findings(
@@ -129,7 +129,7 @@ def _log_findings(
     with storage.open(about.path) as log:
         size = log.seek(0, io.SEEK_END)
         if size < task.size_in_bytes:
-            yield Finding.of(*_of(shrunk(task.size_in_bytes, size), about))
+            yield _refusal_finding(shrunk(task.size_in_bytes, size), about)
         yield from check_log(
             log,
             about,
@@ -144,16 +144,16 @@ def _is_about(error: OSError | FormatError, path: str) -> bool:
     return place is None or place in (path, local_path(path))
 
 
-def _refused(error: OSError | FormatError, about: About) -> Finding:
+def _error_finding(error: OSError | FormatError, about: About) -> Finding:
     refusal = refusal_of(error, about.path)
     if refusal is None:
-        said = str(error) if not isinstance(error, OSError) else error.strerror or str(error)
-        refusal = Refusal("DIR001", said, "a file that can be read")
-    return Finding.of(*_of(refusal, about))
+        message = str(error) if not isinstance(error, OSError) else error.strerror or str(error)
+        refusal = Refusal("DIR001", message, "a file that can be read")
+    return _refusal_finding(refusal, about)
 
 
-def _of(refusal: Refusal, about: About) -> tuple[str, About, str, str]:
-    return refusal.rule, about, refusal.found, refusal.expected
+def _refusal_finding(refusal: Refusal, about: About) -> Finding:
+    return Finding.of(refusal.rule, about, refusal.found, refusal.expected)
 
 
 def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iterator[Finding]:
@@ -165,8 +165,8 @@ def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iter
         yield from checks.check_offset_index(data, base_offset, about).findings
     elif kind in TIME_INDEX_KINDS:
         yield from checks.check_time_index(data, base_offset, about).findings
-        if task.segment and (end := later_than_its_index(task.segment, storage)):
-            yield ends_early(*end, about)
+        if task.segment and (end := end_missing_in_index(task.segment, storage)):
+            yield uncovered_finding(*end, about)
     elif kind in TRANSACTION_INDEX_KINDS:
         yield from checks.check_transaction_index(data, about).findings
     elif kind is FileKind.PRODUCER_SNAPSHOT:

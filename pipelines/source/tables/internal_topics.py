@@ -1,8 +1,8 @@
 """The tables of Kafka's own topics: the rows of `records`, with key and value decoded.
 
-Offsets and times of the options are those of the internal topic's log; `topics` and `partitions`
-choose commits by what they are for, and nothing in the other tables, whose rows are about groups,
-transactions or the cluster. Metadata snapshots are read beside the log.
+The options for offsets and times refer to the internal topic's log. `topics` and `partitions`
+select commits by the partition they are for; they do not apply to the other tables, whose rows are
+about groups, transactions or the cluster. Metadata snapshots are read as well as the log.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from kafka_format.coordinator_records import CoordinatorTopic
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, FileState
 from pipelines.source.log_ranges import LogRange
-from pipelines.source.options import Bounds, Mode
+from pipelines.source.options import Bounds, ReadMode
 from pipelines.source.schema import CORRUPT_RECORD
-from pipelines.source.splits import pack, plan_splits, wanted_partitions
+from pipelines.source.splits import pack, plan_splits, selected_partitions
 from pipelines.source.storage import Storage
 from pipelines.source.tables import decoded
 from pipelines.source.tables.rows import batch_of_columns, source_columns
@@ -53,15 +53,15 @@ _LOG_COLUMNS = {
     "path_base64": "path_base64",
     CORRUPT_RECORD: "corrupt_record",
 }
-"""Columns of `records`, and what they are called where `offset` is a committed one."""
+"""Columns of `records`, and their names here: `offset` and others belong to the content."""
 
 
 class _InternalTopic:
     def plan(self, options: Options, storage: Storage) -> list[Split]:
-        wanted = _of_records(options)
-        splits = plan_splits(wanted, storage, as_consumer=True)
+        query = _records_query(options)
+        splits = plan_splits(query, storage, as_consumer=True)
         if options.table == "cluster_metadata":
-            splits += pack(_snapshots(wanted, storage), options.max_split_bytes)
+            splits += pack(_snapshots(query, storage), options.max_split_bytes)
         return splits
 
     def read(self, split: Split, options: Options) -> Iterator[pa.RecordBatch]:
@@ -73,8 +73,8 @@ class _InternalTopic:
 READER = _InternalTopic()
 
 
-def _of_records(options: Options) -> Options:
-    """The query for the records behind the rows."""
+def _records_query(options: Options) -> Options:
+    """Return the query for the records that the rows are made of."""
     return dataclasses.replace(
         options,
         table="records",
@@ -90,7 +90,7 @@ def _of_records(options: Options) -> Options:
 
 
 def _snapshots(options: Options, storage: Storage) -> Iterator[LogRange]:
-    for partition in wanted_partitions(options, storage):
+    for partition in selected_partitions(options, storage):
         for file in partition.files:
             name = file.name
             if name.kind is FileKind.METADATA_SNAPSHOT and name.state is FileState.LIVE:
@@ -106,10 +106,10 @@ def _snapshots(options: Options, storage: Storage) -> Iterator[LogRange]:
 
 
 def _batches(split: Split, options: Options) -> Iterator[pa.RecordBatch]:
-    """Keys and values are decoded one by one; what else a record has stays Arrow's."""
+    """Decode keys and values one by one; the other columns stay in Arrow."""
     from pipelines.source.tables.records import read_records
 
-    for batch in read_records(split, _of_records(options), Storage(options.paths)):
+    for batch in read_records(split, _records_query(options), Storage(options.paths)):
         rows = list(_decoded_rows(batch, options))
         if not rows:
             continue
@@ -122,24 +122,24 @@ def _batches(split: Split, options: Options) -> Iterator[pa.RecordBatch]:
 
 
 def _decoded_rows(batch: pa.RecordBatch, options: Options) -> Iterator[tuple[int, Row]]:
-    """Those that are rows of this table, by their places in the batch."""
+    """Yield the rows that belong to this table, each with its place in the batch."""
     decode = _DECODERS[options.table]
     names = _INPUTS[options.table]
     inputs = zip(*(batch.column(name).to_pylist() for name in names), strict=True)
     corrupt = batch.column(CORRUPT_RECORD).to_pylist()
     for row, values in enumerate(inputs):
-        if corrupt[row] is not None:  # a stretch of the log, and what is wrong with it
+        if corrupt[row] is not None:  # a row for damage, not a record
             yield row, {"damage": corrupt[row]}
             continue
         content = decode(*values)
-        if content is None or not _is_wanted(content, batch, row, options):
+        if content is None or not _is_selected(content, batch, row, options):
             continue
         yield row, content
 
 
-def _is_wanted(content: Row, batch: pa.RecordBatch, row: int, options: Options) -> bool:
-    if content.get("damage") is not None and options.mode is not Mode.PERMISSIVE:
-        if options.mode is Mode.FAILFAST:
+def _is_selected(content: Row, batch: pa.RecordBatch, row: int, options: Options) -> bool:
+    if content.get("damage") is not None and options.mode is not ReadMode.PERMISSIVE:
+        if options.mode is ReadMode.FAILFAST:
             path, position, offset = (
                 batch.column(name)[row] for name in ("path", "position", "offset")
             )
@@ -169,4 +169,4 @@ _DECODERS: dict[str, Callable[..., dict[str, Any] | None]] = {
 _INPUTS = dict.fromkeys(_DECODERS, ("key", "value")) | {
     "cluster_metadata": ("key", "value", "control_type", "path")
 }
-"""What a decoder is given of a record."""
+"""The columns of a record that its decoder takes."""

@@ -1,7 +1,7 @@
 """Rows of the tables log_dirs, partitions, segments and files, from an inventory.
 
-A row is a dict of plain values; `kind` says of which table it is. What an engine runs over many
-partitions is `partition_rows`.
+A row is a dict of plain values; `kind` names its table. `partition_rows` is what an engine runs
+over many partitions.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Iterator
 
-    from kafka_log.inventory.inventory import File, LogDir, Partition, Segment
+    from kafka_log.inventory.inventory import InventoryFile, LogDir, Partition, Segment
     from kafka_log.inventory.log_end import LogEnd, OpenFile
 
 Row = dict[str, Any]
 
-_STATES = {
+DIRECTORY_STATES = {
     DirectoryKind.PARTITION: "live",
     DirectoryKind.DELETE: "delete",
     DirectoryKind.FUTURE: "future",
@@ -59,8 +59,8 @@ def log_dir_row(log_dir: LogDir) -> Row:
     }
 
 
-class PartitionTask(NamedTuple):
-    """A partition, and how much of it to tell."""
+class ListingTask(NamedTuple):
+    """A partition to list, and whether to list its segments and files."""
 
     log_dir: str
     partition: Partition
@@ -68,8 +68,8 @@ class PartitionTask(NamedTuple):
     files: bool = False
 
 
-def bytes_to_read(task: PartitionTask) -> int:
-    """About: from the last index entry on, or the whole last segment if it has no index."""
+def bytes_to_read(task: ListingTask) -> int:
+    """Estimate: from the last index entry on, or the whole last segment if it has no index."""
     if not task.partition.segments:
         return 0
     last = task.partition.segments[-1]
@@ -79,16 +79,16 @@ def bytes_to_read(task: PartitionTask) -> int:
     return min(last.size_in_bytes, _AROUND_LAST_ENTRY) if has_index else last.size_in_bytes
 
 
-def placed_rows(task: PartitionTask) -> Iterator[tuple[str, Row]]:
-    """Each row with its log dir, for tasks of several."""
+def placed_rows(task: ListingTask) -> Iterator[tuple[str, Row]]:
+    """Yield each row with its log dir, for tasks of several log dirs."""
     for row in partition_rows(task):
         yield task.log_dir, row
 
 
 def partition_rows(
-    task: PartitionTask, *, open_file: OpenFile = open_unbuffered, log_end: bool = True
+    task: ListingTask, *, open_file: OpenFile = open_unbuffered, log_end: bool = True
 ) -> Iterator[Row]:
-    """Without `log_end`, no file is opened, and the end of the log is unknown."""
+    """Yield the rows; without `log_end` no file is opened and the end of the log is unknown."""
     partition = task.partition
     end, problem = _log_end(partition, open_file) if log_end else (None, None)
     yield _partition_row(task.log_dir, partition, end)
@@ -110,7 +110,7 @@ def _log_end(partition: Partition, open_file: OpenFile) -> tuple[LogEnd | None, 
     try:
         path = index.path if index else None
         return read_log_end(log.path, last.base_offset, index=path, open_file=open_file), None
-    except FormatError:  # no regular file, or too large: the inventory has that problem
+    except FormatError:  # not a regular file, or too large: the inventory reports it
         return None, None
     except OSError as error:
         path = error.filename or log.path  # the index may be what cannot be read
@@ -124,7 +124,7 @@ def _partition_row(log_dir: str, partition: Partition, end: LogEnd | None) -> Ro
         "path": partition.path,
         "topic": partition.topic if partition.partition is not None else None,
         "partition": partition.partition,
-        "state": _STATES[partition.state],
+        "state": DIRECTORY_STATES[partition.state],
         "topic_id": _id(partition.topic_id),
         "metadata_topic_id": _id(partition.metadata_topic_id),
         "log_start_offset": partition.log_start_offset,
@@ -159,7 +159,7 @@ def _segment_row(partition: Partition, segment: Segment) -> Row:
     }
 
 
-def file_row(file: File, partition: Partition | None = None) -> Row:
+def file_row(file: InventoryFile, partition: Partition | None = None) -> Row:
     return {
         "kind": "file",
         "path": file.path,
@@ -184,7 +184,7 @@ def problem_row(problem: Problem) -> Row:
     }
 
 
-def _size(file: File | None) -> int | None:
+def _size(file: InventoryFile | None) -> int | None:
     return None if file is None else file.size_in_bytes
 
 

@@ -1,7 +1,6 @@
 """The tables log_dirs, partitions, segments and files: the inventory, with the rows of `list`.
 
-The scan is where the query is planned; of a partition the tasks read no more than the end of its
-log.
+The scan runs where the query is planned; the tasks only read the end of each partition's log.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.source.storage import Storage
 from pipelines.source.tables.inventory import (
-    PartitionTask,
+    ListingTask,
     bytes_to_read,
     file_row,
     log_dir_row,
@@ -31,12 +30,12 @@ _KINDS = {"log_dirs": "log_dir", "partitions": "partition", "segments": "segment
 
 class _Listing:
     def plan(self, options: Options, storage: Storage) -> Sequence[Any]:
-        """Rows that are known already, and partitions whose rows are still to be made."""
+        """Return rows that are known already, and tasks for the partitions that must be read."""
         inventory = storage.scan()
         if options.table == "log_dirs":
             return [tuple(log_dir_row(each) for each in inventory.log_dirs)]
         tasks = [
-            PartitionTask(
+            ListingTask(
                 log_dir.path,
                 partition,
                 segments=options.table == "segments",
@@ -57,7 +56,7 @@ class _Listing:
     def _rows(self, split: Any, options: Options) -> Iterator[Row]:
         storage = Storage(options.paths)
         for item in split:
-            if not isinstance(item, PartitionTask):
+            if not isinstance(item, ListingTask):
                 yield item
                 continue
             rows = partition_rows(

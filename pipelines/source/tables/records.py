@@ -1,12 +1,12 @@
-"""The table `records`: a row a record, as a consumer would have received it.
+"""The table `records`: one row per record, as a consumer would have received it.
 
-From the log start on (unless an offset is asked for), without control records (unless they are
-asked for), and for read_committed without what was aborted and what lies behind the last stable
-offset.
+Rows begin at the log start unless an offset is given, and leave out control records unless they are
+asked for. With read_committed they also leave out aborted records and those at or after the last
+stable offset.
 
-What should be records and is not (a damaged batch, bytes that are none, a file that changed) is one
-row with `_corrupt_record`, if it may hold a wanted offset, as Spark's own readers do it in the mode
-PERMISSIVE (docs/decisions/0012). DROPMALFORMED leaves it out, FAILFAST fails.
+Damage (a broken batch, bytes that are not a batch, a file that changed) is one row with
+`_corrupt_record`, if a selected offset may be in it, as in the mode PERMISSIVE of Spark's own
+readers (docs/decisions/0012). DROPMALFORMED leaves it out, FAILFAST fails.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from kafka_format.errors import FormatError, Location
 from kafka_log.checks.logs import over_limit, over_limit_error
 from kafka_log.damage.findings import OUT_OF_PLACE, OVER_LIMIT
 from pipelines.source.arrow import (
-    RecordRows,
+    ArrowRecords,
     is_flagged,
     merged,
+    row_runs,
     rows_to_arrow,
-    some_at_a_time,
 )
-from pipelines.source.log_ranges import OFFSET_END, Damage, iter_records
-from pipelines.source.options import Mode
+from pipelines.source.log_ranges import OFFSET_END, RangeDamage, iter_records
+from pipelines.source.options import ReadMode
 from pipelines.source.schema import CORRUPT_RECORD
 from pipelines.source.splits import plan_splits
 from pipelines.source.storage import Storage
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka_format.columnar.headers import BatchColumns
-    from kafka_format.columnar.records import RecordColumns
+    from kafka_format.columnar.record_columns import RecordColumns
     from pipelines.source.log_ranges import Aborted, LogRange
     from pipelines.source.options import Options
     from pipelines.source.splits import Split
@@ -60,7 +60,7 @@ READER = _Records()
 
 
 def read_records(split: Split, options: Options, storage: Storage) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, a piece at a time."""
+    """Yield the rows of a split, piece by piece."""
     for source in split:
         yield from _range_records(source, options, storage)
 
@@ -68,47 +68,47 @@ def read_records(split: Split, options: Options, storage: Storage) -> Iterator[p
 def _range_records(
     source: LogRange, options: Options, storage: Storage
 ) -> Iterator[pa.RecordBatch]:
-    wanted = _Wanted(source, include_control=options.include_control)
-    lost = _Lost(source, options)
+    row_filter = _RowFilter(source, include_control=options.include_control)
+    damage_rows = _DamageRows(source, options)
     found = iter_records(
-        source, storage, verify=options.verify_checksums, on_damage=lost.waiting.append
+        source, storage, verify=options.verify_checksums, on_damage=damage_rows.pending.append
     )
     for columns in found:
-        rows = wanted.rows(columns)
+        rows = row_filter.rows(columns)
         large = over_limit(columns, access().max_decompressed_bytes)
         if len(large):
-            lost.over_limit(columns, large)
+            damage_rows.add_over_limit(columns, large)
             rows = np.setdiff1d(np.arange(len(columns))[rows], large)
-        lost.out_of_place(columns)
-        yield from lost.rows(columns)
+        damage_rows.add_out_of_place(columns)
+        yield from damage_rows.rows(columns)
         if isinstance(rows, slice) or len(rows):
-            for some in some_at_a_time(columns, rows):
-                yield RecordRows(columns, some, source.place).to_arrow(options.columns)
-    yield from lost.rows(None)
+            for part in row_runs(columns, rows):
+                yield ArrowRecords(columns, part, source.place).to_arrow(options.columns)
+    yield from damage_rows.rows(None)
 
 
-class _Lost:
-    """What of a range is no record as it should be: rows that say so, by the mode."""
+class _DamageRows:
+    """Collects the damage of a range and makes rows of it, according to the mode."""
 
     def __init__(self, source: LogRange, options: Options) -> None:
-        self.waiting: list[Damage] = []
-        """Told, and not yet placed between its neighbours."""
+        self.pending: list[RangeDamage] = []
+        """Reported, and not yet placed between its neighbours."""
         self._source = source
         self._options = options
         self._next_offset = source.segment if source.is_segment else 0
         self._last_out_of_place = -1
 
-    def over_limit(self, columns: RecordColumns, rows: npt.NDArray[np.intp]) -> None:
+    def add_over_limit(self, columns: RecordColumns, rows: npt.NDArray[np.intp]) -> None:
         for row in rows.tolist():
             error = over_limit_error(columns, row, self._source.path)
             offset = int(columns.offset[row])
             base = int(columns.batches.base_offset[columns.batch[row]])
-            self.waiting.append(
-                Damage(OVER_LIMIT, error, error.location.position, (offset, offset), base)
+            self.pending.append(
+                RangeDamage(OVER_LIMIT, error, error.location.position, (offset, offset), base)
             )
 
-    def out_of_place(self, columns: RecordColumns) -> None:
-        """Records below their segment, which nobody can ask for."""
+    def add_out_of_place(self, columns: RecordColumns) -> None:
+        """Add records below the base offset of their segment, which no offset can select."""
         source = self._source
         if not source.is_segment or not source.is_from_start or not len(columns):
             return
@@ -117,7 +117,7 @@ class _Lost:
             return
         for batch in np.unique(columns.batch[columns.offset < lowest]).tolist():
             position = int(columns.batches.position[batch])
-            if position == self._last_out_of_place:  # a batch of several pieces
+            if position == self._last_out_of_place:  # a batch that comes in several pieces
                 continue
             self._last_out_of_place = position
             base = int(columns.batches.base_offset[batch])
@@ -126,35 +126,35 @@ class _Lost:
                 f"a batch at offset {base}",
                 f"offset {source.segment} or more, the base offset of its segment",
             )
-            self.waiting.append(Damage(OUT_OF_PLACE, error, position, base_offset=base))
+            self.pending.append(RangeDamage(OUT_OF_PLACE, error, position, base_offset=base))
 
     def rows(self, columns: RecordColumns | None) -> Iterator[pa.RecordBatch]:
-        """Those of the damage that was told up to here; None is the end of the range."""
+        """Yield the rows of the damage reported so far; None is the end of the range."""
         batches = None if columns is None else columns.batches
         next_offset = OFFSET_END if batches is None else int(batches.base_offset[0])
-        wanted = [each for each in self.waiting if self._is_wanted(each, next_offset)]
-        self.waiting.clear()
+        selected = [each for each in self.pending if self._is_selected(each, next_offset)]
+        self.pending.clear()
         if columns is not None and len(sound := _sound(columns)):
             self._next_offset = int(columns.batches.last_offset[sound[-1]]) + 1
-        if wanted and self._options.mode is Mode.FAILFAST:
-            raise wanted[0].error
-        if wanted and self._options.mode is Mode.PERMISSIVE:
-            rows = map(self._row, wanted)
+        if selected and self._options.mode is ReadMode.FAILFAST:
+            raise selected[0].error
+        if selected and self._options.mode is ReadMode.PERMISSIVE:
+            rows = map(self._row, selected)
             yield rows_to_arrow("records", rows, self._options.columns)
 
-    def _is_wanted(self, damage: Damage, next_offset: int) -> bool:
-        """Whether a wanted offset may have been there: by its header, else by its neighbours."""
+    def _is_selected(self, damage: RangeDamage, next_offset: int) -> bool:
+        """Return whether a selected offset may be in it, by its header or by its neighbours."""
         source = self._source
         if damage.is_of_file or damage.rule == OUT_OF_PLACE:
             return True
-        behind = next_offset if damage.next_offset is None else damage.next_offset
-        first, last = damage.offsets or (self._next_offset, behind - 1)
+        next_base = next_offset if damage.next_offset is None else damage.next_offset
+        first, last = damage.offsets or (self._next_offset, next_base - 1)
         if last < first or (source.is_segment and first < source.segment):
-            return True  # a header that lies: who knows
+            return True  # a wrong header: it may be any offset
         is_before_end = first < source.end_offset or source.end_offset >= OFFSET_END
         return last >= source.first_offset and is_before_end
 
-    def _row(self, damage: Damage) -> dict[str, Any]:
+    def _row(self, damage: RangeDamage) -> dict[str, Any]:
         return {
             **self._source.place,
             "position": damage.position,
@@ -164,14 +164,14 @@ class _Lost:
 
 
 def _sound(columns: RecordColumns) -> npt.NDArray[np.intp]:
-    """Batches that are not damage, by their places."""
+    """Return the places of the batches that are not damaged."""
     sound = np.ones(len(columns.batches), np.bool_)
     sound[[batch for batch, _ in columns.damage]] = False
     return np.flatnonzero(sound)
 
 
-class _Wanted:
-    """Which records of a range are rows."""
+class _RowFilter:
+    """Selects the records of a range that become rows."""
 
     def __init__(self, source: LogRange, *, include_control: bool) -> None:
         self._first, self._end = source.first_offset, source.end_offset
@@ -181,21 +181,21 @@ class _Wanted:
     def rows(self, columns: RecordColumns) -> npt.NDArray[np.intp] | slice:
         if not len(columns):
             return np.empty(0, np.intp)
-        wanted = self._batches(columns.batches)
+        selected = self._batches(columns.batches)
         offset = columns.offset
-        # Without an end the largest of all offsets is wanted, too.
+        # Without an end, the largest possible offset is selected as well.
         is_before_end = offset < self._end if self._end < OFFSET_END else np.True_
-        if wanted.all() and offset.min() >= self._first and np.all(is_before_end):
+        if selected.all() and offset.min() >= self._first and np.all(is_before_end):
             return slice(None)
-        return np.flatnonzero(wanted[columns.batch] & (offset >= self._first) & is_before_end)
+        return np.flatnonzero(selected[columns.batch] & (offset >= self._first) & is_before_end)
 
     def _batches(self, batches: BatchColumns) -> Bools:
-        wanted = np.ones(len(batches), np.bool_)
+        selected = np.ones(len(batches), np.bool_)
         if not self._include_control:
-            wanted &= ~is_flagged(batches, CONTROL)
+            selected &= ~is_flagged(batches, CONTROL)
         if self._aborted:
-            wanted &= ~self._is_aborted(batches)
-        return wanted
+            selected &= ~self._is_aborted(batches)
+        return selected
 
     def _is_aborted(self, batches: BatchColumns) -> Bools:
         aborted = np.zeros(len(batches), np.bool_)
@@ -214,7 +214,7 @@ class _Wanted:
 def _by_producer(
     aborted: Sequence[Aborted],
 ) -> dict[int, tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """First offsets, ascending, and last offsets of the transactions of each producer."""
+    """Return the first offsets, ascending, and last offsets of each producer's transactions."""
     grouped: dict[int, list[tuple[int, int]]] = {}
     for producer_id, first, last in aborted:
         grouped.setdefault(producer_id, []).append((first, last))

@@ -1,7 +1,7 @@
-"""From plain values to the Arrow batches of a table; what several tables share in planning.
+"""Plain values to the Arrow batches of a table, and what several tables share in planning.
 
-Arrow is imported where rows are made: Spark plans every query in a process of its own, and what
-that imports is waited for.
+Arrow is imported where rows are made: Spark plans every query in a new process, which would wait
+for the import.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kafka_log.inventory.inventory import File, Partition, Segment
+    from kafka_log.inventory.inventory import InventoryFile, Partition, Segment
     from pipelines.source.options import Options
 
     Row = Mapping[str, Any]
 
 ROWS_PER_BATCH = 8 * 1024
 _MOST_FILES = 200
-"""In one split: of a file that is far away each takes a while to open."""
+"""In one split: a remote file takes a while to open."""
 _PATH_BYTES = "path_base64"
 _Item = TypeVar("_Item")
 
 
 class FileTask(NamedTuple):
-    """A file to read; picklable."""
+    """A file to read. Picklable."""
 
-    file: File
+    file: InventoryFile
     topic: str | None = None
     partition: int | None = None
     log_dir: str | None = None
     segment: Segment | None = None
-    """Of a time index: the segment that it must reach the end of."""
+    """For a time index: the segment that it must cover to the end."""
     next_base: int | None = None
-    """Of a log: the offset at which the next segment begins."""
+    """For a log: the offset at which the next segment begins."""
 
     @property
     def size_in_bytes(self) -> int:
@@ -51,21 +51,21 @@ class FileTask(NamedTuple):
 def packed(
     items: Iterable[_Item], options: Options, size_of: Callable[[_Item], int]
 ) -> list[tuple[_Item, ...]]:
-    """In order, as many together as make one split."""
+    """Pack items into splits, in order."""
     splits: list[tuple[_Item, ...]] = []
-    some: list[_Item] = []
+    group: list[_Item] = []
     size = 0
     for item in items:
-        if some and (size + size_of(item) > options.max_split_bytes or len(some) >= _MOST_FILES):
-            splits.append(tuple(some))
-            some, size = [], 0
-        some.append(item)
+        if group and (size + size_of(item) > options.max_split_bytes or len(group) >= _MOST_FILES):
+            splits.append(tuple(group))
+            group, size = [], 0
+        group.append(item)
         size += size_of(item)
-    return [*splits, tuple(some)] if some else splits
+    return [*splits, tuple(group)] if group else splits
 
 
 def wants_everything(options: Options) -> bool:
-    """Whether files of no partition are wanted, too."""
+    """Return whether files that belong to no partition are selected as well."""
     bounds = options.bounds
     narrowed = [each for each in (bounds.topics, bounds.partitions) if each is not None]
     return not options.is_narrowed and all(None in each for each in narrowed)
@@ -76,12 +76,12 @@ def wants(partition: Partition, options: Options) -> bool:
 
 
 def batches_of_rows(rows: Iterable[Row], options: Options) -> Iterator[pa.RecordBatch]:
-    """Some thousand rows at a time; a column that a row does not have is null."""
+    """Yield batches of some thousand rows; a column that a row does not have is null."""
     remaining = iter(rows)
-    while some := list(islice(remaining, ROWS_PER_BATCH)):
-        columns = {name: [row.get(name) for row in some] for name in source_columns(options)}
+    while group := list(islice(remaining, ROWS_PER_BATCH)):
+        columns = {name: [row.get(name) for row in group] for name in source_columns(options)}
         if _PATH_BYTES in columns:
-            columns[_PATH_BYTES] = [row.get(_PATH_BYTES) or _path_bytes(row) for row in some]
+            columns[_PATH_BYTES] = [row.get(_PATH_BYTES) or _path_bytes(row) for row in group]
         yield batch_of_columns(columns, options)
 
 
@@ -91,13 +91,13 @@ def _path_bytes(row: Row) -> str | None:
 
 
 def source_columns(options: Options) -> list[str]:
-    """What rows are asked for: of a time its milliseconds, which the other column follows from."""
-    wanted = _wanted(options)
-    times = {f"{name}_ms" for name in wanted if _is_time(options.table, name)}
-    return [name for name in arrow_schema(options.table).names if name in wanted | times]
+    """Return the columns that rows must have: for a timestamp the `…_ms` it is computed from."""
+    selected = _selected_columns(options)
+    times = {f"{name}_ms" for name in selected if _is_time(options.table, name)}
+    return [name for name in arrow_schema(options.table).names if name in selected | times]
 
 
-def _wanted(options: Options) -> set[str]:
+def _selected_columns(options: Options) -> set[str]:
     return set(options.columns or arrow_schema(options.table).names)
 
 
@@ -108,7 +108,7 @@ def _is_time(table: str, name: str) -> bool:
 
 
 def batch_of_columns(columns: Mapping[str, Any], options: Options) -> pa.RecordBatch:
-    """Lists, arrays of numpy or of Arrow by name; a timestamp is made of its `…_ms`."""
+    """Return a batch of lists, numpy or Arrow arrays by name; timestamps come from their `…_ms`."""
     import pyarrow as pa
 
     names = tuple(options.columns or arrow_schema(options.table).names)
@@ -131,16 +131,16 @@ def _array(values: Any, kind: pa.DataType) -> pa.Array:
         return pa.array(values).cast(kind)
     try:
         return pa.array(values, kind)
-    except UnicodeEncodeError:  # a name that is no UTF-8
-        return pa.array([_shown(each) for each in values], kind)
+    except UnicodeEncodeError:  # a name that is not UTF-8
+        return pa.array([_utf8(each) for each in values], kind)
 
 
-def _shown(value: Any) -> Any:
+def _utf8(value: Any) -> Any:
     if isinstance(value, str):
         return name_text(value)
     if isinstance(value, dict):
-        return {_shown(key): _shown(each) for key, each in value.items()}
-    return [_shown(each) for each in value] if isinstance(value, list) else value
+        return {_utf8(key): _utf8(each) for key, each in value.items()}
+    return [_utf8(each) for each in value] if isinstance(value, list) else value
 
 
 def _times(milliseconds: Any) -> pa.Array:

@@ -1,8 +1,8 @@
-"""The tables of the files beside a log: an entry a row.
+"""The tables of the files beside a log: one row per entry.
 
-Rows are the entries that Kafka's format allows; damage behind or among them is in `findings`. With
-FAILFAST it fails the query. Entries of a file that a broker refuses as a whole have `is_valid`
-false, and are left out by DROPMALFORMED.
+The rows are the entries that Kafka's format allows; damage after or among them is in `findings`,
+and fails the query with FAILFAST. If a broker would refuse the whole file, its entries have
+`is_valid` false, and DROPMALFORMED leaves them out.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from kafka_log.checks.finding import About
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.inventory.inventory import CHECKPOINTS, unread_names
 from kafka_log.names import DirectoryKind, FileKind, FileState
-from pipelines.source.options import Mode
+from pipelines.source.options import ReadMode
 from pipelines.source.refusals import Refusal, refusal_of
+from pipelines.source.selection import is_live_or_given
 from pipelines.source.storage import Storage, local_path
 from pipelines.source.tables.rows import (
     FileTask,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kafka_log.checks.finding import Finding
-    from kafka_log.inventory.inventory import File, Inventory, Partition
+    from kafka_log.inventory.inventory import Inventory, InventoryFile, Partition
     from pipelines.source.options import Options
     from pipelines.source.tables.rows import Row
 
@@ -62,10 +63,10 @@ _ENTRY_SIZES = {
 
 
 class DamageError(ValueError):
-    """What FAILFAST fails with: a finding, in words."""
+    """Fails a query in the mode FAILFAST, with the text of a finding."""
 
 
-def refuse(findings: Sequence[Finding]) -> None:
+def fail_on_damage(findings: Sequence[Finding]) -> None:
     for finding in findings:
         if finding.is_damage:
             raise DamageError(str(finding))
@@ -75,8 +76,8 @@ class _SideFiles:
     def plan(self, options: Options, storage: Storage) -> Sequence[tuple[FileTask, ...]]:
         kinds = _KINDS[options.table]
         inventory = storage.scan()
-        if options.mode is Mode.FAILFAST:
-            _refuse_unread(inventory, kinds, options)
+        if options.mode is ReadMode.FAILFAST:
+            _fail_on_unread(inventory, kinds, options)
         tasks = [
             task
             for task in file_tasks(inventory, options, storage.given_paths())
@@ -91,8 +92,8 @@ class _SideFiles:
         yield from merged(batch for task in split for batch in _batches(task, storage, options))
 
 
-def _refuse_unread(inventory: Inventory, kinds: set[FileKind], options: Options) -> None:
-    """Fail for something other than a file, or a link, under the name of a file of these kinds."""
+def _fail_on_unread(inventory: Inventory, kinds: set[FileKind], options: Options) -> None:
+    """Fail for a link, or something else than a file, that has the name of such a file."""
     for log_dir in inventory.log_dirs:
         partitions = [each for each in log_dir.partitions if wants(each, options)]
         for problems in (log_dir.problems, *(each.problems for each in partitions)):
@@ -102,7 +103,7 @@ def _refuse_unread(inventory: Inventory, kinds: set[FileKind], options: Options)
 
 
 def _batches(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.RecordBatch]:
-    """Of a file that the disk does not give us none, unless that is to fail."""
+    """Yield the rows of a file; one that cannot be read has none, or fails the query (FAILFAST)."""
     path = task.file.path
     with watching() as watch:
         try:
@@ -111,44 +112,42 @@ def _batches(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.
             refusal = refusal_of(error, path)
             if refusal is None:
                 raise
-            _refuse_at(refusal, path, options)
+            _fail_if_failfast(refusal, path, options)
         for change in watch.changes():
             refusal = refusal_of(change, path)
             if refusal is not None and change.filename == local_path(path):
-                _refuse_at(refusal, path, options)
+                _fail_if_failfast(refusal, path, options)
 
 
-def _refuse_at(refusal: Refusal, path: str, options: Options) -> None:
-    if options.mode is Mode.FAILFAST:
+def _fail_if_failfast(refusal: Refusal, path: str, options: Options) -> None:
+    if options.mode is ReadMode.FAILFAST:
         raise DamageError(f"{name_text(path)}: {refusal.found}") from None
 
 
 def file_tasks(
     inventory: Inventory, options: Options, given_paths: frozenset[str]
 ) -> Iterator[FileTask]:
-    """Files that live where they stand, in directories that live; and those named by a path."""
+    """Yield live files of live directories, and any file that was given by its path."""
     for log_dir in inventory.log_dirs:
         for file in log_dir.files:
             own = options.table == "checkpoints" or wants_everything(options)
-            if own and _is_wanted(file, given_paths):
+            if own and _is_selected(file, given_paths):
                 yield FileTask(file, log_dir=log_dir.path)
         for partition in log_dir.partitions:
-            if not wants(partition, options) or not _lives(partition, options, given_paths):
+            if not wants(partition, options) or not _is_live(partition, options, given_paths):
                 continue
             for file in partition.files:
-                if _is_wanted(file, given_paths):
+                if _is_selected(file, given_paths):
                     yield FileTask(file, partition.topic, partition.partition, log_dir.path)
 
 
-def _lives(partition: Partition, options: Options, given_paths: frozenset[str]) -> bool:
-    """As for `records`; but a replica that is moving here can be damaged, too."""
-    inside = f"{partition.path.rstrip('/')}/"
-    was_named = any(f"{path}/".startswith(inside) for path in given_paths)
+def _is_live(partition: Partition, options: Options, given_paths: frozenset[str]) -> bool:
+    """Return whether it is live, as for `records`; `findings` also checks a future replica."""
     is_future = partition.state is DirectoryKind.FUTURE and options.table == "findings"
-    return was_named or is_future or partition.state is DirectoryKind.PARTITION
+    return is_future or is_live_or_given(partition, given_paths)
 
 
-def _is_wanted(file: File, given_paths: frozenset[str]) -> bool:
+def _is_selected(file: InventoryFile, given_paths: frozenset[str]) -> bool:
     return file.name.state is FileState.LIVE or file.path in given_paths
 
 
@@ -166,8 +165,8 @@ def _index(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.Re
         check = checks.check_time_index
     data = _index_bytes(task.file, storage, options)
     slots = check(data, base_offset, _about(task))
-    if options.mode is Mode.FAILFAST:
-        refuse(slots.findings)
+    if options.mode is ReadMode.FAILFAST:
+        fail_on_damage(slots.findings)
     for start, entries in _parts(slots.entries):
         columns = _about_columns(task, len(entries)) | _numbers(entries)
         columns["offset"] = columns.pop("relative_offset").astype(np.int64) + base_offset
@@ -177,9 +176,9 @@ def _index(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.Re
         yield batch_of_columns(columns, options)
 
 
-def _index_bytes(file: File, storage: Storage, options: Options) -> bytes:
-    """Up to where the zeros of a preallocated file begin, unless it is to be judged whole."""
-    if options.mode is Mode.FAILFAST or file.size_in_bytes <= _BLOCK:
+def _index_bytes(file: InventoryFile, storage: Storage, options: Options) -> bytes:
+    """Return the bytes before the preallocated zeros, or all of them if they are to be checked."""
+    if options.mode is ReadMode.FAILFAST or file.size_in_bytes <= _BLOCK:
         return storage.read(file.path, limit=largest_size(file.name.kind))
     size = _ENTRY_SIZES[options.table]
     data = bytearray()
@@ -197,8 +196,8 @@ def _transaction_index(
 ) -> Iterator[pa.RecordBatch]:
     data = storage.read(task.file.path, limit=largest_size(task.file.name.kind))
     slots = checks.check_transaction_index(data, _about(task))
-    if options.mode is Mode.FAILFAST:
-        refuse(slots.findings)
+    if options.mode is ReadMode.FAILFAST:
+        fail_on_damage(slots.findings)
     for start, entries in _parts(slots.entries):
         columns = _about_columns(task, len(entries)) | _numbers(entries)
         columns["entry"] = np.arange(start, start + len(entries), dtype=np.int32)
@@ -212,9 +211,9 @@ def _producer_snapshot(
 
     data = storage.read(task.file.path, limit=largest_size(task.file.name.kind))
     slots = checks.check_producer_snapshot(data, _about(task))
-    if options.mode is Mode.FAILFAST:
-        refuse(slots.findings)
-    if options.mode is Mode.DROPMALFORMED and not slots.is_valid:
+    if options.mode is ReadMode.FAILFAST:
+        fail_on_damage(slots.findings)
+    if options.mode is ReadMode.DROPMALFORMED and not slots.is_valid:
         return
     for _, entries in _parts(slots.entries):
         columns = _about_columns(task, len(entries)) | _numbers(entries)
@@ -236,7 +235,7 @@ def _parts(entries: Any) -> Iterator[tuple[int, Any]]:
 
 
 def _numbers(entries: Any) -> dict[str, Any]:
-    """Each field, in this machine's byte order."""
+    """Return each field in this machine's byte order."""
     return {
         name: entries[name].astype(entries.dtype[name].newbyteorder("="))
         for name in entries.dtype.names
@@ -266,7 +265,7 @@ def _leader_epochs(task: FileTask, storage: Storage, options: Options) -> Iterat
 def _checkpoint(task: FileTask, storage: Storage, options: Options) -> Iterator[pa.RecordBatch]:
     data = storage.read(task.file.path, limit=MAX_CHECKPOINT_SIZE)
     checked = checks.check_offset_checkpoint(data, _about(task))
-    wanted = tuple(
+    selected = tuple(
         entry for entry in checked.entries if options.includes(entry.topic, entry.partition)
     )
     about = {
@@ -274,13 +273,13 @@ def _checkpoint(task: FileTask, storage: Storage, options: Options) -> Iterator[
         "checkpoint": task.file.name.kind.value,
         "path": task.file.path,
     }
-    yield from _text_rows(checked._replace(entries=wanted), about, options)
+    yield from _text_rows(checked._replace(entries=selected), about, options)
 
 
 def _text_rows(checked: checks.Rows[Any], about: Row, options: Options) -> Iterator[pa.RecordBatch]:
-    if options.mode is Mode.FAILFAST:
-        refuse(checked.findings)
-    if options.mode is Mode.DROPMALFORMED and not checked.is_valid:
+    if options.mode is ReadMode.FAILFAST:
+        fail_on_damage(checked.findings)
+    if options.mode is ReadMode.DROPMALFORMED and not checked.is_valid:
         return
     rows = ({**about, **entry._asdict(), "is_valid": checked.is_valid} for entry in checked.entries)
     yield from batches_of_rows(rows, options)

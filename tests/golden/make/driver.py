@@ -89,7 +89,7 @@ class Driver:
                 return
 
     def read_all(self, path: Path, *isolations: str) -> None:
-        """What a consumer receives now, at both isolation levels if not told otherwise."""
+        """What a consumer receives now, at both isolation levels if not reported otherwise."""
         chosen = isolations or ("read_uncommitted", "read_committed")
         self("read_all", path=str(path), isolations=chosen)
 

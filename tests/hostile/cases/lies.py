@@ -3,6 +3,7 @@
 import struct
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.hostile import logs
 from tests.hostile.case import Case, codes, partition
@@ -11,12 +12,12 @@ from tests.hostile.logs import batch, message, record
 _MAX = 2**63 - 1
 _UNSOUND = codes(0, dump=1, recover=1, compact=1)
 _CONTROL, _TRANSACTIONAL, _HORIZON, _APPEND_TIME = 0x20, 0x10, 0x40, 0x08
-_PRODUCER = {"producer_id": 7, "producer_epoch": 0}
+_PRODUCER: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
 
 
 def _control(key: bytes | None, value: bytes | None, **fields: int) -> bytes:
-    fields = {"attributes": _CONTROL | _TRANSACTIONAL, **_PRODUCER, **fields}
-    return batch(record(key=key, value=value), **fields)
+    values = {"attributes": _CONTROL | _TRANSACTIONAL, **_PRODUCER, **fields}
+    return batch(record(key=key, value=value), **values)
 
 
 _COMMIT = struct.pack(">hh", 0, 1)

@@ -57,7 +57,7 @@ def write_log(
     clock = FixedClock(BEGIN)
     config = LogConfig(segment_index_bytes=4096)
     log = PartitionLog.open(
-        DiskFiles(partition), config, clock, Scheduler(clock), topic_id=uuid.UUID(int=7)
+        DiskFiles(partition), config, Scheduler(clock), topic_id=uuid.UUID(int=7)
     )
     for number in range(batches):
         clock.now_ms = BEGIN + number * 1000

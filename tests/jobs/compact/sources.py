@@ -106,7 +106,7 @@ class Left:
 
     def __init__(self, partition: Path) -> None:
         found = files_of(partition)
-        self.files = {name: told for name, told in found.items() if ".deleted" not in name}
+        self.files = {name: reported for name, reported in found.items() if ".deleted" not in name}
         self.times = set_times(partition)
 
     def ensure_in(self, partition: Path) -> None:

@@ -20,7 +20,7 @@ from tests.jobs.compact.compacting import (
 )
 from tests.jobs.trees import contents, tree
 from tests.kafka_log.cleaner.cleaning import draw_plan
-from tests.kafka_log.cleaner.test_collisions import PAIRS
+from tests.kafka_log.cleaner.test_offset_map_collisions import PAIRS
 from tests.kafka_log.driver import files_of
 
 # ------------------------------------------------------------------------------- against Kafka
@@ -35,7 +35,7 @@ def test_a_copy_is_what_kafkas_cleaner_leaves(oracle, capsys, data, tmp_path, re
     ours = [f"--set={name}={value}" for name, value in settings.items()]
     out = tmp_path / "out"
     arguments = [data, *ours, "--set=internal.segment.bytes=3000", "--now", NOW, "--output", out]
-    told = {row["path"]: row for row in of_kind(rows(capsys, *arguments), "round")}
+    reported = {row["path"]: row for row in of_kind(rows(capsys, *arguments), "round")}
     for name in names:
         start = 5 if name == "tiny.segments-0" else 0
         kafka = tmp_path / "kafka" / name
@@ -58,14 +58,16 @@ def test_a_copy_is_what_kafkas_cleaner_leaves(oracle, capsys, data, tmp_path, re
             timeout=60,
         )
         (cleaned,) = answer["passes"]
-        row = told[str(data / name)]
+        row = reported[str(data / name)]
         assert row["next_dirty_offset"] == cleaned["next_dirty_offset"]
         assert row["cleanable_ratio"] == cleaned["cleanable_ratio"]
         assert row["is_due"] == cleaned["is_eligible"]
         for each, value in cleaned["stats"].items():
             assert row[each] == value, each
         theirs = {
-            each: told for each, told in files_of(kafka).items() if not each.endswith(".deleted")
+            each: reported
+            for each, reported in files_of(kafka).items()
+            if not each.endswith(".deleted")
         }
         assert files_of(out / name) == theirs, name
 
@@ -116,8 +118,8 @@ def test_what_a_seed_wrote_is_compacted_as_by_kafka(oracle, capsys, tmp_path, se
         return
     assert found == CLEAN, err
     theirs = {
-        name: told
-        for name, told in files_of(run_of_kafka["path"]).items()
+        name: reported
+        for name, reported in files_of(run_of_kafka["path"]).items()
         if not name.endswith(".deleted")
     }
     ours = files_of(out / "orders-0")
@@ -140,15 +142,15 @@ def test_a_log_manager_starts_on_a_copy(oracle, capsys, data, tmp_path):
     cleaned = [row for row in of_kind(found, "partition") if row["is_compacted"]]
     assert len(cleaned) >= 4
     for row in cleaned:
-        told = answer["logs"][row["path"].rpartition("/")[2]]
-        assert told["log_end_offset"] == row["log_end_offset"]
-        assert told["log_start_offset"] == row["new_log_start_offset"]
+        reported = answer["logs"][row["path"].rpartition("/")[2]]
+        assert reported["log_end_offset"] == row["log_end_offset"]
+        assert reported["log_start_offset"] == row["new_log_start_offset"]
     for path, content in logs.items():
         if "__cluster_metadata" not in str(path):
             assert (out / path).read_bytes() == content  # nothing had to be repaired
 
 
-# ---------------------------------------------------------------------------------- what is told
+# -------------------------------------------------------------------------------- what is reported
 
 
 def test_nothing_is_written_unless_asked_for(capsys, log_dir):
@@ -190,14 +192,14 @@ def test_a_table_and_the_cleaners_own_figures(capsys, log_dir):
     assert line.split()[:3] == ["orders-0", "0", "10"]
     assert "7 superseded" in line
     assert re.search("yes: dirty ratio 1.00, above 0.5  +active segment$", line)
-    told = dict(line.split("  ", 1) for line in err.splitlines()[1:])
-    assert set(told) == {
+    reported = dict(line.split("  ", 1) for line in err.splitlines()[1:])
+    assert set(reported) == {
         "log processed", "indexed", "buffer", "cleaned", "start size", "end size", "reduction",
         "removed",
     }  # fmt: skip
-    assert told["start size"].strip() == "800 B (10 messages)"
-    assert told["end size"].strip() == "240 B (3 messages)"
-    assert told["reduction"].strip() == "70.0 % of the size, 70.0 % of the messages"
+    assert reported["start size"].strip() == "800 B (10 messages)"
+    assert reported["end size"].strip() == "240 B (3 messages)"
+    assert reported["reduction"].strip() == "70.0 % of the size, 70.0 % of the messages"
 
 
 def test_json_has_the_same_fields_whatever_happens(capsys, log_dir):
@@ -317,12 +319,14 @@ def test_one_pass_ends_where_the_map_is_full_and_says_so(capsys, log_dir):
     assert "the offset map was full: still dirty from offset 2 (use --passes until-clean or" in err
 
 
-@pytest.mark.parametrize("told", [[], ["--explain-key", "key-0"]])
-def test_a_dry_run_may_end_in_the_middle_of_a_segment(capsys, log_dir, told):
-    found = rows(capsys, log_dir, COMPACT, "--now", NOW, "--dedupe-buffer-size", 50, *told)
-    assert [row["next_dirty_offset"] for row in of_kind(found, "round")] == ([] if told else [1])
+@pytest.mark.parametrize("reported", [[], ["--explain-key", "key-0"]])
+def test_a_dry_run_may_end_in_the_middle_of_a_segment(capsys, log_dir, reported):
+    found = rows(capsys, log_dir, COMPACT, "--now", NOW, "--dedupe-buffer-size", 50, *reported)
+    assert [row["next_dirty_offset"] for row in of_kind(found, "round")] == (
+        [] if reported else [1]
+    )
     rules = [row["rule"] for row in of_kind(found, "record")]
-    assert rules == (["latest", "not_reached", "not_reached", "not_reached"] if told else [])
+    assert rules == (["latest", "not_reached", "not_reached", "not_reached"] if reported else [])
 
 
 @pytest.mark.parametrize(
@@ -355,15 +359,15 @@ def test_several_cores_lead_to_the_same_bytes(capsys, tmp_path):
     copies = []
     for cores in (1, 3):
         copies.append(tmp_path / f"copy-{cores}")
-        told = rows(capsys, log_dir, COMPACT, f"--cores={cores}", f"--output={copies[-1]}")
-        assert one(told, "round")["removed_superseded"] == 36
+        reported = rows(capsys, log_dir, COMPACT, f"--cores={cores}", f"--output={copies[-1]}")
+        assert one(reported, "round")["removed_superseded"] == 36
     assert contents(copies[0]) == contents(copies[1])
 
 
 def test_keys_crafted_to_have_one_md5_lose_a_record_only_where_they_are_known_by_it(
     capsys, tmp_path
 ):
-    """As in Kafka: see tests/kafka_log/cleaner/test_collisions.py."""
+    """As in Kafka: see tests/kafka_log/cleaner/test_offset_map_collisions.py."""
     for number, pair in enumerate(PAIRS.values()):
         log_dir = write_log(tmp_path / f"data-{number}", 2, keys=pair)
         for option, kept in ((None, [0, 1]), ("--exact-keys", [0, 1]), ("--md5-keys", [1])):

@@ -181,36 +181,38 @@ TOLD = (
 )
 
 
-@pytest.mark.parametrize("told", TOLD)
-def test_who_only_tells_stops_at_damage_too_and_says_nothing_else(capsys, log_dir, tmp_path, told):
+@pytest.mark.parametrize("reported", TOLD)
+def test_who_only_tells_stops_at_damage_too_and_says_nothing_else(
+    capsys, log_dir, tmp_path, reported
+):
     log = sorted((log_dir / "orders-0").glob("*.log"))[1]
     damage(log, 70)
-    options = [each.format(out=tmp_path / "out") for each in told]
+    options = [each.format(out=tmp_path / "out") for each in reported]
     code, out, err = run(capsys, log_dir, COMPACT, "--now", NOW, *options)
-    assert (code, out) == (COULD_NOT_RUN if told == TOLD[0] else FINDINGS, "")
+    assert (code, out) == (COULD_NOT_RUN if reported == TOLD[0] else FINDINGS, "")
     damaged, *more = err.splitlines()
     assert damaged.startswith(f"{log}@0: found stored crc 0x")
     unwritten = [f"{tmp_path / 'out'}: not written, because it would be incomplete"]
-    assert more == (unwritten if told == TOLD[0] else [])
+    assert more == (unwritten if reported == TOLD[0] else [])
     assert [each.name for each in tmp_path.iterdir()] == ["data"]
 
 
-@pytest.mark.parametrize("told", TOLD)
+@pytest.mark.parametrize("reported", TOLD)
 def test_who_only_tells_leaves_damage_out_where_asked_and_reports_it_once(
-    capsys, log_dir, tmp_path, told
+    capsys, log_dir, tmp_path, reported
 ):
     log = sorted((log_dir / "orders-0").glob("*.log"))[1]
     damage(log, 70)
     for style in ("json", "text"):
         out = tmp_path / style
-        options = [each.format(out=out) for each in told]
+        options = [each.format(out=out) for each in reported]
         options += ["--skip-damaged", "--quiet", "--format", style]
         code, stdout, err = run(capsys, log_dir, COMPACT, "--now", NOW, *options)
         assert code == FINDINGS
         told_of = err if style == "text" else stdout
         assert told_of.count("LOG001") == 1
         assert (style == "text") == err.startswith(f"{log}@0: LOG001: found stored crc 0x")
-        assert out.exists() == (told == TOLD[0])
+        assert out.exists() == (reported == TOLD[0])
 
 
 def test_skip_damaged_looks_at_what_a_start_would_swap_in(capsys, log_dir, tmp_path):

@@ -6,7 +6,7 @@ from jobs.options import CLEAN, USAGE
 from tests.jobs.compact.compacting import COMPACT, NOW, of_kind, one, rows, run
 from tests.jobs.compact.sources import Source
 from tests.jobs.trees import tree
-from tests.pipelines.test_parallel_compaction import untimed
+from tests.pipelines.compaction.test_parallel_compaction import untimed
 
 SOURCES: list[int | tuple[str, str]] = [
     3,
@@ -50,16 +50,16 @@ def test_passes_end_when_one_of_kafka_would_change_nothing_more(source, capsys):
     expected = next(
         number for number in range(1, MOST) if by_kafka[number].files == by_kafka[number - 1].files
     )
-    told = [source.by_ours(capsys, "until-unchanged")]
+    reported = [source.by_ours(capsys, "until-unchanged")]
     out = source.folder / "out"
-    told.append(source.by_ours(capsys, "until-unchanged", "--output", out))
+    reported.append(source.by_ours(capsys, "until-unchanged", "--output", out))
     by_kafka[-1].ensure_in(out / source.partition.name)
     assert expected > 2 or source.partition.name != "orders-0"  # seeds have much to prove
-    told.append(source.by_ours(capsys, "until-unchanged", "--in-place"))
+    reported.append(source.by_ours(capsys, "until-unchanged", "--in-place"))
     by_kafka[-1].ensure_in(source.partition)
-    for each in told:
+    for each in reported:
         assert (one(each)["rounds"], one(each)["is_settled"]) == (expected, True)
-        assert untimed(each) == untimed(told[0])
+        assert untimed(each) == untimed(reported[0])
 
 
 # ------------------------------------------------------------------------------------- the words
@@ -106,8 +106,8 @@ def test_a_key_is_explained_pass_by_pass(capsys, log_dir, passes):
         capsys, log_dir, COMPACT, "--now", NOW, "--first-dirty", 0, "--passes", passes,
         "--explain-key", "key-1",
     )  # fmt: skip
-    told = [(row["round"], row["offset"], row["verdict"]) for row in found]
-    assert told == [(1, 1, "removed"), (1, 4, "removed"), (1, 7, "kept"), (2, 7, "kept")]
+    reported = [(row["round"], row["offset"], row["verdict"]) for row in found]
+    assert reported == [(1, 1, "removed"), (1, 4, "removed"), (1, 7, "kept"), (2, 7, "kept")]
 
 
 def test_words_that_are_no_number_of_passes_are_refused(capsys, log_dir):

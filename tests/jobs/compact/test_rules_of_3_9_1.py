@@ -21,7 +21,7 @@ from tests.jobs.compact.compacting import (
 )
 from tests.jobs.compact.sources import Left, Source
 from tests.jobs.trees import contents, tree
-from tests.pipelines.test_parallel_compaction import untimed
+from tests.pipelines.compaction.test_parallel_compaction import untimed
 
 VERSION = ("--kafka-version", "3.9.1")
 MANY_TASKS = ("--parallel-above", 0, "--task-memory", 20_000)
@@ -109,9 +109,9 @@ def test_passes_end_when_one_of_3_9_1_would_change_nothing_more(made, capsys, wh
     expected = next(
         number for number in range(1, MOST) if by_kafka[number].files == by_kafka[number - 1].files
     )
-    told = source.by_ours(capsys, "until-unchanged", "--in-place")
+    reported = source.by_ours(capsys, "until-unchanged", "--in-place")
     by_kafka[-1].ensure_in(source.partition)
-    assert (one(told)["rounds"], one(told)["is_settled"]) == (expected, True)
+    assert (one(reported)["rounds"], one(reported)["is_settled"]) == (expected, True)
 
 
 def test_retention_behind_a_round_takes_what_it_takes_in_3_9_1(made, capsys):
@@ -119,9 +119,9 @@ def test_retention_behind_a_round_takes_what_it_takes_in_3_9_1(made, capsys):
     source.settings |= {"cleanup.policy": "compact,delete", "retention.ms": 60_000}
     source.settings["min.cleanable.dirty.ratio"] = 1
     theirs, _ = source.by_kafka(1, retains=True)
-    told = one(source.by_ours(capsys, 1, "--in-place"))
+    reported = one(source.by_ours(capsys, 1, "--in-place"))
     theirs.ensure_in(source.partition)
-    assert told["deleted_segments"] > 0
+    assert reported["deleted_segments"] > 0
 
 
 @pytest.mark.parametrize("which", [5, MAGIC_1, ("unclean-3.9.1", "rolled-0")], ids=str)
@@ -150,16 +150,16 @@ def test_of_a_round_without_survivors_nothing_stays(capsys, tmp_path):
     assert left == {"3.9.1": [], "4.3": [3]}
 
 
-# ------------------------------------------------------------------------------- what is told
+# ------------------------------------------------------------------------------- what is reported
 
 
 @pytest.mark.parametrize("which", [3, MAGIC_0, MAGIC_1])
 def test_what_is_explained_to_stay_is_what_3_9_1_leaves(made, capsys, which):
     source = made(which)
     source.by_kafka(1)
-    told = one(source.by_ours(capsys, 1, "--explain", source.folder / "told"), "explained")
-    assert told["kafka_version"] == "3.9.1"
-    found = parquet.read_table(source.folder / "told").to_pylist()
+    reported = one(source.by_ours(capsys, 1, "--explain", source.folder / "reported"), "explained")
+    assert reported["kafka_version"] == "3.9.1"
+    found = parquet.read_table(source.folder / "reported").to_pylist()
     kept = [row for row in found if row["verdict"] == "kept"]
     left = [
         batch
@@ -171,19 +171,19 @@ def test_what_is_explained_to_stay_is_what_3_9_1_leaves(made, capsys, which):
     empty = sorted(row["base_offset"] for row in kept if row["offset"] is None)
     assert empty == sorted(each.header.base_offset for each in left if not each.records())
     if which != 3:
-        assert told["rules"]["tombstone_of_young_segment"] > 0
+        assert reported["rules"]["tombstone_of_young_segment"] > 0
         assert all(row["delete_horizon_ms"] is None for row in found)
 
 
 def test_the_life_of_a_key_and_other_settings_are_told_by_its_rules(made, capsys):
     source = made(MAGIC_0)
     source.by_kafka(1)
-    source.by_ours(capsys, 1, "--explain", source.folder / "told")
-    found = parquet.read_table(source.folder / "told").to_pylist()
+    source.by_ours(capsys, 1, "--explain", source.folder / "reported")
+    found = parquet.read_table(source.folder / "reported").to_pylist()
     tombstone = next(row for row in found if row["rule"] == "tombstone_of_young_segment")
     life = source.by_ours(capsys, 1, "--explain-key", f"0x{tombstone['key'].hex()}")
-    (told,) = (row for row in life if row["offset"] == tombstone["offset"])
-    assert (told["rule"], told["kafka_version"]) == ("tombstone_of_young_segment", "3.9.1")
+    (reported,) = (row for row in life if row["offset"] == tombstone["offset"])
+    assert (reported["rule"], reported["kafka_version"]) == ("tombstone_of_young_segment", "3.9.1")
     scenarios = source.by_ours(capsys, 1, "--what-if", "delete.retention.ms=60000")
     left = log_bytes(source.folder / "kafka-1" / source.partition.name)
     for row in of_kind(scenarios, "what_if"):
@@ -215,15 +215,15 @@ def test_of_a_damaged_log_the_rest_is_what_3_9_1_leaves_of_it(made, capsys):
         (without / first.with_suffix(kind).name).unlink()
     damage(first, end - 1)
     out = source.folder / "out"
-    told = source.by_ours(capsys, 1, "--skip-damaged", "--output", out, expect=FINDINGS)
-    assert len(of_kind(told, "finding")) == 1
+    reported = source.by_ours(capsys, 1, "--skip-damaged", "--output", out, expect=FINDINGS)
+    assert len(of_kind(reported, "finding")) == 1
     source.partition = without
     theirs, _ = source.by_kafka(1)
     assert Left(out / "orders-0").files == theirs.files
 
 
 def test_who_reads_along_is_told_of_the_rules_unless_they_are_the_newest(capsys, log_dir):
-    for more, told in (
+    for more, reported in (
         (VERSION, "1 partition, 1 round, by the rules of Kafka 3.9.1\n"),
         ((*VERSION, "--high-watermark", 0), "in 1 partition, by the rules of Kafka 3.9.1\n"),
         ((*VERSION, "--explain-key", "key-1"), "by the rules of Kafka 3.9.1\n"),
@@ -233,4 +233,4 @@ def test_who_reads_along_is_told_of_the_rules_unless_they_are_the_newest(capsys,
     ):
         status, _, said = run(capsys, log_dir, COMPACT, "--now", NOW, *more)
         assert status == CLEAN
-        assert told in said if told else not said, said
+        assert reported in said if reported else not said, said

@@ -42,7 +42,7 @@ def a_round(**given):
 
 def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
     """Two MB in four seconds, of which one for the map; 12 of 40 records in batches that went."""
-    heading, told = summary(
+    heading, reported = summary(
         [
             a_round(
                 bytes_read=2 * 1024 * 1024,
@@ -63,7 +63,7 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
         end=", by the rules of Kafka 3.9.1; written to /copy",
     )
     assert heading == "1 partition, 1 round, by the rules of Kafka 3.9.1; written to /copy"
-    assert told == {
+    assert reported == {
         "log processed": "2.0 MiB in 4.0 s (0.5 MB/s)",
         "indexed": "1.0 MiB in 1.0 s (1.0 MB/s, 25.0 % of the time)",
         "buffer": "12.5 % of the offset map used",
@@ -72,16 +72,16 @@ def test_every_quantity_of_kafkas_own_line_is_told_as_it_counts():
         "end size": "512 KiB (21 messages)",
         "reduction": "75.0 % of the size, 25.0 % of the messages",
         "removed": "6 superseded, 12 aborted, 1 without a key",
-        "invalid": "1 messages without a key",
+        "invalid": "1 message without a key",
     }
     for format_, ours in KAFKAS:
         wanted = len(re.findall(r"%[,.\d]*[df]", format_))
-        assert len(re.findall(r"\d+(?:\.\d+)?", told[ours].partition(";")[0])) == wanted, ours
+        assert len(re.findall(r"\d+(?:\.\d+)?", reported[ours].partition(";")[0])) == wanted, ours
 
 
 def test_what_retention_deletes_is_not_in_the_end_size():
     deleted = {"rule": "retention.ms", "segments": 3, "size_in_bytes": 900, "records": 21}
-    _, told = summary(
+    _, reported = summary(
         [
             a_round(
                 bytes_read=2048,
@@ -95,17 +95,17 @@ def test_what_retention_deletes_is_not_in_the_end_size():
             )
         ]
     )
-    assert told["end size"] == "0 B (0 messages)"
-    assert told["reduction"] == "100.0 % of the size, 100.0 % of the messages"
-    assert told["removed"] == "19 superseded, 21 by retention.ms"
+    assert reported["end size"] == "0 B (0 messages)"
+    assert reported["reduction"] == "100.0 % of the size, 100.0 % of the messages"
+    assert reported["removed"] == "19 superseded, 21 by retention.ms"
 
 
 def test_the_heading_counts_partitions_and_rounds():
-    heading, told = summary(
+    heading, reported = summary(
         [a_round(bytes_read=1), a_round(bytes_read=2)], partitions=[PUNCTUAL] * 3
     )
     assert heading == "3 partitions, 2 rounds"
-    assert told["log processed"] == "3 B in 0.0 s"
+    assert reported["log processed"] == "3 B in 0.0 s"
 
 
 def test_the_heading_says_where_the_copy_was_written(capsys, log_dir, tmp_path):

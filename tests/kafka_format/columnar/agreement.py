@@ -1,4 +1,4 @@
-"""The columnar decoder told in the row decoder's words, so that the two can be compared.
+"""The columnar decoder reported in the row decoder's words, so that the two can be compared.
 
 The row decoder is itself held against Apache Kafka; here it is the simple model of the fast one.
 """
@@ -7,7 +7,8 @@ import io
 from typing import Any
 
 from kafka_format.columnar.headers import BatchColumns, BatchScan, HeaderWalk
-from kafka_format.columnar.records import PIECE_ROWS, RecordColumns, RecordScan
+from kafka_format.columnar.record_columns import RecordColumns
+from kafka_format.columnar.records import PIECE_ROWS, RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
@@ -120,7 +121,7 @@ def told_all(scan: RecordScan, piece_rows: int) -> list[tuple[Any, Any]]:
     found: list[tuple[Any, Any]] = []
     for columns in scan:
         assert len(columns) <= piece_rows
-        batches = told(columns)
+        batches = reported(columns)
         if columns.is_continuation:
             ((header, records),) = batches
             assert found[-1][0] == header
@@ -130,7 +131,7 @@ def told_all(scan: RecordScan, piece_rows: int) -> list[tuple[Any, Any]]:
     return found
 
 
-def told(columns: RecordColumns) -> list[tuple[Any, Any]]:
+def reported(columns: RecordColumns) -> list[tuple[Any, Any]]:
     """(header, records or damage) of each batch of a piece."""
     content: list[Any] = [[] for _ in range(len(columns.batches))]
     headers = _headers_by_record(columns)
@@ -167,3 +168,17 @@ def _headers_by_record(columns: RecordColumns) -> list[list[Header]]:
 
 def told_end(end: Any) -> Any:
     return end.position, end.reason, str(end.error)
+
+
+class CountingFile(io.BytesIO):
+    """A file that counts the bytes that are read, and is never written to."""
+
+    read_bytes = 0
+
+    def readinto(self, buffer):
+        got = super().readinto(buffer)
+        self.read_bytes += got
+        return got
+
+    def write(self, data):
+        raise AssertionError("evidence is read-only")

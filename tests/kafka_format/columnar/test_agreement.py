@@ -1,6 +1,5 @@
 """The row decoder and the columnar one agree, compiled or not, sound or damaged, in any chunks."""
 
-import io
 import random
 from typing import Any
 
@@ -15,7 +14,7 @@ from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import Header, SimpleRecord, TimestampType, encode_records
 from tests import golden, strategies
-from tests.kafka_format.columnar.agreement import assert_agreement, told
+from tests.kafka_format.columnar.agreement import CountingFile, assert_agreement, reported
 
 MODES = [pytest.param(True, id="compiled"), pytest.param(False, id="plain")]
 LEGACY_CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
@@ -191,7 +190,7 @@ def test_directories_that_kafkas_log_wrote_hold_what_was_drawn(name, oracle, tmp
         segment = path.read_bytes()
         assert_agreement(segment, compiled=True, chunk_bytes=1 << 16)
         for columns in RecordScan(segment):
-            found += [record for _, records in told(columns) for record in records]
+            found += [record for _, records in reported(columns) for record in records]
     assert [record[:6] for record in found] == [
         (r.offset, r.timestamp, r.key, r.value, r.headers, r.sequence) for r in built.records
     ]
@@ -207,19 +206,8 @@ def test_without_numba_the_plain_kernels_are_chosen(monkeypatch):
 
 
 def test_a_file_is_read_in_one_pass_and_never_written():
-    class Counting(io.BytesIO):
-        read_bytes = 0
-
-        def readinto(self, buffer):
-            got = super().readinto(buffer)
-            self.read_bytes += got
-            return got
-
-        def write(self, data):
-            raise AssertionError("evidence is read-only")
-
     segment = segment_of(1, batches=400)
-    file = Counting(segment)
+    file = CountingFile(segment)
     assert sum(len(columns) for columns in RecordScan(file, chunk_bytes=8192)) > 400
     assert len(segment) <= file.read_bytes < len(segment) * 1.02
 

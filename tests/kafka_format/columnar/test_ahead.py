@@ -46,8 +46,8 @@ def _nothing_is_left_behind():
 
 def _descriptors():
     """How many are open, where the system tells."""
-    told = Path("/proc/self/fd")
-    return len(list(told.iterdir())) if told.is_dir() else 0
+    reported = Path("/proc/self/fd")
+    return len(list(reported.iterdir())) if reported.is_dir() else 0
 
 
 @pytest.fixture

@@ -67,6 +67,29 @@ def test_what_was_compiled_before_is_loaded_without_all_that_compiling_needs(tmp
     assert _printed(tmp_path, more) == "False\n3"  # what was not is compiled all the same
 
 
+_COLUMNS = """
+from typing import NamedTuple
+import numpy as np
+from kafka_format.columnar.compilation import njit
+
+class Columns(NamedTuple):
+    sizes: np.ndarray
+
+def largest(columns):
+    return columns.sizes.max()
+"""
+_LARGEST = "import kernels as k; print(k.njit(k.largest)(k.Columns(k.np.arange(5))))"
+
+
+def test_compiled_code_of_an_earlier_release_is_compiled_again(tmp_path):
+    """Its index names a type that is gone, and stays where it is when a wheel is upgraded."""
+    kernels = tmp_path / "kernels.py"
+    kernels.write_text(_COLUMNS)
+    assert _printed(tmp_path, _LARGEST) == "4"
+    kernels.write_text(_COLUMNS.replace("Columns", "Sizes"))
+    assert _printed(tmp_path, _LARGEST.replace("Columns", "Sizes")) == "4"
+
+
 def _printed(folder: Path, program: str) -> str:
     """By a process of its own, whose cache is in that folder."""
     root = Path(__file__).parents[3]

@@ -6,17 +6,9 @@ import pytest
 from kafka_format.columnar import kernels, native_codecs
 from kafka_format.columnar.compilation import can_compile
 from kafka_format.compression import Codec, compress
+from tests.compiled import BOTH_WAYS
 
 FRAME = compress(Codec.ZSTD, b"kafka " * 50)
-BOTH_WAYS = [
-    False,
-    pytest.param(
-        True,
-        marks=pytest.mark.skipif(
-            not can_compile(), reason="needs compiled kernels: numba is missing or switched off"
-        ),
-    ),
-]
 # What a compressed block may hold; the empty one that ends Kafka's frames adds nothing.
 SOME = 128 * 1024
 

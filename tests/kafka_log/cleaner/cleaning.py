@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from kafka_format.batch import RecordBatch
 from kafka_format.compression import Codec
@@ -29,10 +28,10 @@ from kafka_log.cleaner.stats import CleanerStats
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.log.unified_log import PartitionLog
-from tests.kafka_log import workload
 from tests.kafka_log.cleaner.cleaners import new_cleaner
+from tests.kafka_log.cleaner.passes import CleaningPass
 from tests.kafka_log.driver import Session, brief_state, files_of
-from tests.kafka_log.steps import HighWatermark, Step, UpdateConfig
+from tests.kafka_log.steps import DeleteOldSegments, HighWatermark, Roll, Step, UpdateConfig
 from tests.kafka_log.workload import START, draw_workload
 from tests.oracle.client import Oracle
 from tests.oracle.logs import LogPlan
@@ -40,21 +39,22 @@ from tests.show import seen_by
 
 # Kafka makes cleaned segments by the clock of the machine, not of the log, and may roll by its age.
 _NO_ROLL_BY_AGE = {"segment.ms": 2**63 - 1, "max.compaction.lag.ms": 2**63 - 1}
+_NOT_SNAPPY = (Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD)
 _TIMES = {"start_time", "map_complete_time", "end_time"}
 _OUR_TIMES = START + 10**9
 """Later than any time of a log that is drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class CleaningCase:
     name: str
     source: Path
     arguments: Mapping[str, Any]  # as run_log takes them
-    passes: Sequence[Mapping[str, Any]]
+    passes: Sequence[CleaningPass]
     is_exact: bool = True  # no snappy to be compressed again
     keys: Keys = Keys.HASHED
     rules: CleanerRules = KAFKA_4_3
-    told: dict[str, Any] = field(default_factory=dict)
+    reported: dict[str, Any] = field(default_factory=dict)
     suite: str = "cleaner"
     seed: int | None = None
     """By which `python -m tests.show` draws it again; None of a case that was not drawn."""
@@ -98,33 +98,30 @@ def draw_config(rng: random.Random, base: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def draw_passes(rng: random.Random, now: int, retention_ms: int) -> list[dict[str, Any]]:
+def draw_passes(rng: random.Random, seed: int, now: int, retention_ms: int) -> list[CleaningPass]:
     """Times that step over delete horizons, or stop right before or at them."""
-    passes = []
+    passes: list[CleaningPass] = []
+    # Cores are drawn by other dice: Kafka has no such mode, and a seed draws what it always drew.
+    cores = random.Random(f"cores {seed}")
     for _ in range(rng.choice((1, 2, 3, 3))):
-        passes.append(
-            {
-                "time": now,
-                "dedupe_buffer_size": rng.choice((72, 1200, 6000, 1 << 20, 1 << 20)),
-                "io_buffer_size": rng.choice((200, 1000, 5000, 512 * 1024)),
-                "only_if_eligible": rng.random() < 0.2,
-                "columnar": rng.choice((None, None, False)),
-            }
+        drawn = CleaningPass(
+            time=now,
+            dedupe_buffer_size=rng.choice((72, 1200, 6000, 1 << 20, 1 << 20)),
+            io_buffer_size=rng.choice((200, 1000, 5000, 512 * 1024)),
+            only_if_eligible=rng.random() < 0.2,
+            columnar=rng.choice((None, None, False)),
+            cores=cores.choice((1, 3)),
         )
-        if len(passes) > 1 and rng.random() < 0.7:
-            passes[-1]["checkpoint"] = 0  # all of it is dirty again
+        if passes and rng.random() < 0.7:
+            drawn = replace(drawn, checkpoint=0)  # all of it is dirty again
+        passes.append(drawn)
         now += rng.choice((0, max(0, retention_ms - 1), retention_ms, retention_ms + 1))
     return passes
 
 
-def _draw_cores(seed: int, passes: Iterable[dict[str, Any]]) -> None:
-    """By dice of its own: Kafka has no such mode, and a seed draws what it always drew."""
-    rng = random.Random(f"cores {seed}")
-    for one in passes:
-        one["cores"] = rng.choice((1, 3))
-
-
-def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None = None) -> Case:
+def planned_case(
+    oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None = None
+) -> CleaningCase:
     rng = random.Random(seed)
     plan = plan or draw_plan(seed)
     source = folder / "source" / f"plan-{seed}"
@@ -132,17 +129,18 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
     now = START + plan.batches * 1000
     _set_times(source, rng, now)
     config = draw_config(rng, plan.settings())
-    passes = draw_passes(rng, now, config["delete.retention.ms"])
-    _draw_cores(seed, passes)
+    first, *later = draw_passes(rng, seed, now, config["delete.retention.ms"])
     # Only once it is open: a log with indexes larger than they may be does not load.
     smaller = config | {"segment.index.bytes": rng.choice((200, 4000, 4000))}
-    passes[0]["steps"] = [{"do": "update_config", "config": smaller}]
+    steps = [Step(UpdateConfig(smaller))]
     if rng.random() < 0.7:
-        passes[0]["steps"] += [{"do": "roll"}, {"do": "high_watermark"}]
-    for one in passes[1:]:  # as the cleaner's thread does once it has cleaned
-        one["steps"] = [{"do": "delete_old_segments", "time": one["time"]}]
+        steps += [Step(Roll()), Step(HighWatermark())]
+    passes = [replace(first, steps=steps)]
+    passes += [  # as the cleaner's thread does once it has cleaned
+        replace(one, steps=[Step(DeleteOldSegments(), time=one.time)]) for one in later
+    ]
     end = built.state["log_end_offset"]
-    return Case(
+    return CleaningCase(
         name=f"plan {seed}",
         source=source,
         arguments={
@@ -160,10 +158,9 @@ def planned_case(oracle: Oracle, folder: Path, seed: int, plan: LogPlan | None =
     )
 
 
-def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case]:
+def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[CleaningCase]:
     """Logs after a seeded life, which goes on between the passes."""
-    with mock.patch.object(workload._Drawing, "codec", _any_but_snappy):
-        drawn = [draw_workload(seed, crashes=False, steps=40) for seed in seeds]
+    drawn = [draw_workload(seed, crashes=False, steps=40, codecs=_NOT_SNAPPY) for seed in seeds]
     paths = [folder / "source" / f"life-{each.seed}" for each in drawn]
     lives = oracle.call(
         "run_sessions",
@@ -179,19 +176,18 @@ def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case
         closed = {name: life["closed"][name] for name in ("log_start_offset", "recovery_point")}
         _set_times(path, rng, START)
         following = each.sessions[1]
-        config = draw_config(rng, following["config"]) | _NO_ROLL_BY_AGE
-        now = following["time"]
-        passes = draw_passes(rng, now, config["delete.retention.ms"])
-        _draw_cores(each.seed, passes)
-        for one, session in zip(passes[1:], each.sessions[1:], strict=False):
-            one["steps"] = [_same_config(step, config) for step in session["steps"]]
-            one["steps"].append(Step(HighWatermark(), may_fail=True))
-            one["time"] = max(one["time"], session["steps"][-1].time)
+        config = draw_config(rng, following.opening.config) | _NO_ROLL_BY_AGE
+        now = following.opening.time
+        passes = draw_passes(rng, each.seed, now, config["delete.retention.ms"])
+        for i, session in zip(range(1, len(passes)), each.sessions[1:], strict=False):
+            passes[i] = _after_life(passes[i], session.steps, config)
         cases.append(
-            Case(
+            CleaningCase(
                 name=f"life {each.seed}",
                 source=path,
-                arguments=following | closed | {"config": config, "close": "crash", "steps": []},
+                arguments=following.opening.request()
+                | closed
+                | {"config": config, "close": "crash", "steps": []},
                 passes=passes,
                 suite="cleaner-life",
                 seed=each.seed,
@@ -201,8 +197,14 @@ def lived_cases(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case
     return cases
 
 
-def _any_but_snappy(drawing: workload._Drawing) -> Codec:
-    return drawing.random.choice((Codec.NONE, Codec.GZIP, Codec.LZ4, Codec.ZSTD))
+def _after_life(
+    one: CleaningPass, steps: Sequence[Step], config: Mapping[str, Any]
+) -> CleaningPass:
+    """The pass after these steps, once they are replicated."""
+    taken = [_same_config(step, config) for step in steps]
+    replicated = Step(HighWatermark(), may_fail=True)
+    time = max(one.time, steps[-1].time)
+    return replace(one, steps=[*taken, replicated], time=time)
 
 
 def _same_config(step: Step, config: Mapping[str, Any]) -> Step:
@@ -222,7 +224,7 @@ def set_modified(path: Path, modified_ms: int) -> None:
 # --------------------------------------------------------------------------------- comparison
 
 
-def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
+def compare(oracle: Oracle, folder: Path, cases: Sequence[CleaningCase]) -> None:
     runs = kafka_runs(folder, cases)
     for case, theirs in zip(cases, oracle.call("clean_logs", runs=runs, timeout=600), strict=True):
         ours = folder / "ours" / case.source.name
@@ -230,7 +232,7 @@ def compare(oracle: Oracle, folder: Path, cases: Sequence[Case]) -> None:
         compare_one(case, ours, folder / "kafka" / case.source.name, theirs)
 
 
-def kafka_runs(folder: Path, cases: Sequence[Case]) -> list[dict[str, Any]]:
+def kafka_runs(folder: Path, cases: Sequence[CleaningCase]) -> list[dict[str, Any]]:
     """Runs of the oracle's `clean_logs`, on copies in the folder `kafka`."""
     (folder / "kafka").mkdir(exist_ok=True)
     return [
@@ -244,15 +246,19 @@ def kafka_runs(folder: Path, cases: Sequence[Case]) -> list[dict[str, Any]]:
     ]
 
 
-def compare_one(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
-    case.told.update(theirs)
+def compare_one(
+    case: CleaningCase, directory: Path, kafkas: Path, theirs: Mapping[str, Any]
+) -> None:
+    case.reported.update(theirs)
     if "error" in theirs:
         return  # a directory that does not load, which is not the cleaner's business
     with seen_by(case.suite, case.seed):
         _compare_loaded(case, directory, kafkas, theirs)
 
 
-def _compare_loaded(case: Case, directory: Path, kafkas: Path, theirs: Mapping[str, Any]) -> None:
+def _compare_loaded(
+    case: CleaningCase, directory: Path, kafkas: Path, theirs: Mapping[str, Any]
+) -> None:
     session = open_case(case, directory)
     both = zip(our_passes(case, session), theirs["passes"], strict=True)
     for i, (found, expected) in enumerate(both):
@@ -265,7 +271,7 @@ def _compare_loaded(case: Case, directory: Path, kafkas: Path, theirs: Mapping[s
     _compare_files(case, directory, kafkas)
 
 
-def open_case(case: Case, directory: Path) -> Session:
+def open_case(case: CleaningCase, directory: Path) -> Session:
     """Our log on a copy of the case's directory, all of it below the high watermark."""
     arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
     session = Session(DiskFiles(directory), arguments)
@@ -274,13 +280,13 @@ def open_case(case: Case, directory: Path) -> Session:
     return session
 
 
-def our_passes(case: Case, session: Session) -> Iterator[dict[str, Any]]:
+def our_passes(case: CleaningCase, session: Session) -> Iterator[dict[str, Any]]:
     """What the oracle tells of each pass, by ours."""
     checkpoint = case.arguments.get("checkpoint")
     for one in case.passes:
-        for step in one.get("steps", ()):
+        for step in one.steps:
             session.try_step(step)
-        checkpoint = one.get("checkpoint", checkpoint)
+        checkpoint = checkpoint if one.checkpoint is None else one.checkpoint
         found = run_pass(session, one, checkpoint, case.keys, case.rules)
         checkpoint = found.get("next_dirty_offset", checkpoint)
         yield found
@@ -288,17 +294,17 @@ def our_passes(case: Case, session: Session) -> Iterator[dict[str, Any]]:
 
 def run_pass(
     session: Session,
-    one: Mapping[str, Any],
+    one: CleaningPass,
     checkpoint: int | None,
     keys: Keys,
     rules: CleanerRules = KAFKA_4_3,
 ) -> dict[str, Any]:
     """As the oracle tells of one."""
-    session.clock.now_ms = one["time"]
+    session.clock.now_ms = one.time
     found: dict[str, Any] = {}
     try:
-        found |= _chosen(session.log, checkpoint, one["time"])
-        if one.get("only_if_eligible") and not found["is_eligible"]:
+        found |= _chosen(session.log, checkpoint, one.time)
+        if one.only_if_eligible and not found["is_eligible"]:
             return found
         cleaned = _cleaner(session, one, keys, rules).clean(session.log, checkpoint)
     except (LogError, FormatError, ValueError) as problem:
@@ -326,15 +332,15 @@ def _chosen(log: PartitionLog, checkpoint: int | None, now: int) -> dict[str, An
     }
 
 
-def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys, rules: CleanerRules) -> Cleaner:
+def _cleaner(session: Session, one: CleaningPass, keys: Keys, rules: CleanerRules) -> Cleaner:
     return new_cleaner(
         session.log.config,
         session.clock,
-        dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
-        io_buffer_size=one.get("io_buffer_size", 512 * 1024),
-        message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
+        dedupe_buffer_size=one.dedupe_buffer_size,
+        io_buffer_size=one.io_buffer_size,
+        message_max_bytes=one.message_max_bytes,
         keys=keys,
-        columnar=one.get("columnar"),
+        columnar=one.columnar,
         check_done=_Checks(session, one),
         rules=rules,
         **_sharing(one),
@@ -344,23 +350,22 @@ def _cleaner(session: Session, one: Mapping[str, Any], keys: Keys, rules: Cleane
 class _Checks:
     """What happens when the cleaner asks for the n-th time whether it should go on."""
 
-    def __init__(self, session: Session, one: Mapping[str, Any]) -> None:
+    def __init__(self, session: Session, one: CleaningPass) -> None:
         self._session = session
         self._one = one
         self._asked = 0
 
     def __call__(self) -> None:
         self._asked += 1
-        for step in self._one.get("during", {}).get(str(self._asked), ()):
+        for step in self._one.during.get(str(self._asked), ()):
             self._session.try_step(step)
-        if self._one.get("abort_at") == self._asked:
+        if self._one.abort_at == self._asked:
             raise LogCleaningAbortedError("somebody wants the log")
 
 
-def _sharing(one: Mapping[str, Any]) -> dict[str, Any]:
+def _sharing(one: CleaningPass) -> dict[str, Any]:
     """A pass for several cores has blocks as small as chunks."""
-    cores = one.get("cores", 1)
-    return {"cores": cores, "block_bytes": 1} if cores > 1 else {}
+    return {"cores": one.cores, "block_bytes": 1} if one.cores > 1 else {}
 
 
 def stats_of(stats: CleanerStats) -> dict[str, Any]:
@@ -368,7 +373,7 @@ def stats_of(stats: CleanerStats) -> dict[str, Any]:
 
 
 def _compare_pass(
-    where: str, case: Case, found: dict[str, Any], expected: Mapping[str, Any]
+    where: str, case: CleaningCase, found: dict[str, Any], expected: Mapping[str, Any]
 ) -> None:
     if "error" in expected or "error" in found:
         both = f"{where}: {found.get('error')!r}, Kafka: {expected.get('error')}"
@@ -392,7 +397,7 @@ def _same_sizes(found: Mapping[str, Any], expected: Mapping[str, Any]) -> bool:
     return written[0] == written[1]
 
 
-def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
+def _compare_files(case: CleaningCase, directory: Path, kafkas: Path) -> None:
     ours, theirs = files_of(directory), files_of(kafkas)
     assert sorted(ours) == sorted(theirs), case.name
     for name in sorted(ours):
@@ -412,7 +417,7 @@ def _compare_files(case: Case, directory: Path, kafkas: Path) -> None:
 
 
 def set_times(directory: Path) -> dict[str, int]:
-    """Of files with a time that was set: those written to since have that of this machine."""
+    """The times of files that a test set; files written since have this machine's time."""
     times = {
         path.name: int(path.stat().st_mtime * 1000)
         for path in directory.iterdir()

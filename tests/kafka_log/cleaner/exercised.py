@@ -1,4 +1,4 @@
-"""Which rules of the cleaner a case exercised, told by Kafka's directory before and after.
+"""Which rules of the cleaner a case exercised, reported by Kafka's directory before and after.
 
 Nothing here asks our cleaner: batches that were there and are gone, or are there and changed, and
 what the oracle tells of the passes.
@@ -15,7 +15,8 @@ from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch, LogFile
 from kafka_format.transaction_index import decode_transaction_index, iter_transaction_index
 from kafka_log.cleaner.offset_map import Keys
-from tests.kafka_log.cleaner.cleaning import Case, set_times
+from tests.kafka_log.cleaner.cleaning import CleaningCase, set_times
+from tests.kafka_log.cleaner.passes import CleaningPass
 
 SMALL_BUFFER = 1000
 MANY_SEGMENTS = 10
@@ -67,9 +68,9 @@ def _sound_batches(data: bytes) -> Iterator[AnyBatch]:
         return
 
 
-def exercised(case: Case, kafkas: Path) -> set[str]:
+def exercised(case: CleaningCase, kafkas: Path) -> set[str]:
     """Names of rules."""
-    if "passes" not in case.told:
+    if "passes" not in case.reported:
         return {"does not load"}
     before, after = _read(case.source), _read(kafkas)
     found = set(_of_passes(case)) | set(_of_settings(case, before))
@@ -84,13 +85,13 @@ def exercised(case: Case, kafkas: Path) -> set[str]:
 # ------------------------------------------------------------------------------------- passes
 
 
-def _of_passes(case: Case) -> Iterator[str]:
-    told = case.told["passes"]
-    done = [each for each in told if "stats" in each]
+def _of_passes(case: CleaningCase) -> Iterator[str]:
+    reported = case.reported["passes"]
+    done = [each for each in reported if "stats" in each]
     yield from (f"{count} passes" for count in (1, 2, 3) if len(done) >= count)
-    if len({one["time"] for one in case.passes}) > 1:
+    if len({one.time for one in case.passes}) > 1:
         yield "several clocks"
-    for one, each in zip(case.passes, told, strict=True):
+    for one, each in zip(case.passes, reported, strict=True):
         if "error" in each:
             yield "fails"
         elif "stats" not in each:
@@ -106,7 +107,7 @@ def _of_passes(case: Case) -> Iterator[str]:
         yield "a round goes on where the map was full"
 
 
-def _of_pass(one: Mapping[str, Any], each: Mapping[str, Any]) -> Iterator[str]:
+def _of_pass(one: CleaningPass, each: Mapping[str, Any]) -> Iterator[str]:
     if 0 < each["next_dirty_offset"] < each["first_uncleanable_offset"]:
         yield "map is full"
     if each["stats"]["invalid_messages_read"]:
@@ -117,15 +118,15 @@ def _of_pass(one: Mapping[str, Any], each: Mapping[str, Any]) -> Iterator[str]:
         yield "clean part before the dirty"
     if each["max_compaction_delay"]:
         yield "dirty for too long"
-    if one["io_buffer_size"] <= SMALL_BUFFER and each["stats"]["bytes_read"] > SMALL_BUFFER:
+    if one.io_buffer_size <= SMALL_BUFFER and each["stats"]["bytes_read"] > SMALL_BUFFER:
         yield "several chunks"
 
 
-def _of_settings(case: Case, before: _Log) -> Iterator[str]:
+def _of_settings(case: CleaningCase, before: _Log) -> Iterator[str]:
     yield f"keys {case.keys.value}"
     if case.keys is Keys.HASHED:
         for one in case.passes:
-            yield "by columns" if one["columnar"] is None else "by rows"
+            yield "by columns" if one.columnar is None else "by rows"
     config = case.arguments["config"]
     yield f"policy {config['cleanup.policy']}"
     if len(before.sizes) >= MANY_SEGMENTS:
@@ -134,9 +135,11 @@ def _of_settings(case: Case, before: _Log) -> Iterator[str]:
         yield f"magic {batch.magic}"
         if any(each.headers for each in batch.records()):
             yield "headers"
-    told = [each for each in case.told["passes"] if "first_uncleanable_dirty_offset" in each]
-    unstable = case.told["state"]["first_unstable_offset"]
-    uppers = {each["first_uncleanable_dirty_offset"] for each in told}
+    reported = [
+        each for each in case.reported["passes"] if "first_uncleanable_dirty_offset" in each
+    ]
+    unstable = case.reported["state"]["first_unstable_offset"]
+    uppers = {each["first_uncleanable_dirty_offset"] for each in reported}
     if unstable is not None and unstable in uppers:
         yield "open transaction holds back"
     if config["min.compaction.lag.ms"] and uppers and unstable is None:
@@ -202,14 +205,14 @@ def _of_rebuilt(batch: RecordBatch, source: AnyBatch) -> Iterator[str]:
 # ----------------------------------------------------------------------------------- segments
 
 
-def _of_segments(case: Case, before: _Log, after: _Log) -> Iterator[str]:
+def _of_segments(case: CleaningCase, before: _Log, after: _Log) -> Iterator[str]:
     if 1 < len(after.sizes) < len(before.sizes):
         yield "segments are joined"
     if 0 in after.sizes[:-1]:
         yield "group of nothing"
     if after.aborted:
         yield "aborted transaction stays indexed"
-    if case.told["state"]["log_start_offset"] > case.arguments.get("log_start_offset", 0):
+    if case.reported["state"]["log_start_offset"] > case.arguments.get("log_start_offset", 0):
         yield "retention removes segments"
     ends: dict[int, set[int]] = defaultdict(set)
     for batch in before.batches:
@@ -223,9 +226,9 @@ def _of_segments(case: Case, before: _Log, after: _Log) -> Iterator[str]:
             segments.clear()
 
 
-def _of_what_is_gone(case: Case, before: _Log, after: _Log) -> Iterator[str]:
-    start = case.told["state"]["log_start_offset"]
-    done = [each for each in case.told["passes"] if "stats" in each]
+def _of_what_is_gone(case: CleaningCase, before: _Log, after: _Log) -> Iterator[str]:
+    start = case.reported["state"]["log_start_offset"]
+    done = [each for each in case.reported["passes"] if "stats" in each]
     end = min((each["next_dirty_offset"] for each in done[-1:]), default=0)
     left = after.offsets
     latest = {}

@@ -2,23 +2,20 @@
 
 import random
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from kafka_log.cleaner.offset_map import Keys
-from kafka_log.cleaner.parallel.cleaner import (
-    InProcess,
-    ParallelCleaner,
-    ParallelSettings,
-    Runner,
-)
+from kafka_log.cleaner.parallel.cleaner import ParallelCleaner, ParallelSettings
+from kafka_log.cleaner.parallel.runner import InProcess, Runner
 from kafka_log.cleaner.releases import CleanerRules
 from tests.kafka_log.cleaner import cleaning
 from tests.kafka_log.cleaner.cleaners import new_cleaner
-from tests.kafka_log.cleaner.cleaning import Case, compare_one, set_times
+from tests.kafka_log.cleaner.cleaning import CleaningCase, compare_one, set_times
+from tests.kafka_log.cleaner.passes import CleaningPass
 from tests.kafka_log.driver import Session, files_of
 
 
@@ -31,7 +28,7 @@ def in_parallel(
     made: list[ParallelCleaner] = []
 
     def cleaner(
-        session: Session, one: Mapping[str, Any], keys: Keys, rules: CleanerRules
+        session: Session, one: CleaningPass, keys: Keys, rules: CleanerRules
     ) -> ParallelCleaner:
         del keys
         made.append(
@@ -39,9 +36,9 @@ def in_parallel(
                 new_cleaner(
                     session.log.config,
                     session.clock,
-                    dedupe_buffer_size=one.get("dedupe_buffer_size", 1 << 20),
-                    io_buffer_size=one.get("io_buffer_size", 512 * 1024),
-                    message_max_bytes=one.get("message_max_bytes", 1024 * 1024 + 12),
+                    dedupe_buffer_size=one.dedupe_buffer_size,
+                    io_buffer_size=one.io_buffer_size,
+                    message_max_bytes=one.message_max_bytes,
                     rules=rules,
                 ),
                 runner or InProcess(),
@@ -57,7 +54,7 @@ def in_parallel(
         yield made
 
 
-def compare_again(folder: Path, cases: Sequence[Case], *, seed: int) -> set[str]:
+def compare_again(folder: Path, cases: Sequence[CleaningCase], *, seed: int) -> set[str]:
     """What `compare` has just compared, by parts: with Kafka's files, and with ours of one task.
 
     Kafka is not asked again. Gives the names of cases of which a round was done so.
@@ -68,7 +65,7 @@ def compare_again(folder: Path, cases: Sequence[Case], *, seed: int) -> set[str]
             name, before = case.source.name, len(made)
             ours = folder / "parts" / name
             shutil.copytree(case.source, ours)
-            compare_one(case, ours, folder / "kafka" / name, case.told)
+            compare_one(case, ours, folder / "kafka" / name, case.reported)
             assert _files(ours) == _files(folder / "ours" / name), case.name
             if any(each.why_not is None for each in made[before:]):
                 by_parts.add(case.name)
@@ -77,5 +74,7 @@ def compare_again(folder: Path, cases: Sequence[Case], *, seed: int) -> set[str]
 
 def _files(directory: Path) -> tuple[dict[str, Any], dict[str, int]]:
     """Without what a failed round leaves: it may differ by a chunk where blocks meet."""
-    told = files_of(directory)
-    return {name: told[name] for name in told if ".cleaned" not in name}, set_times(directory)
+    reported = files_of(directory)
+    return {name: reported[name] for name in reported if ".cleaned" not in name}, set_times(
+        directory
+    )

@@ -1,16 +1,16 @@
 """Kafka's LogCleanerManager and ours, on copies of the same log dirs, call by call.
 
     world = World().log("a/orders-0", "(x) | (x) |").log("b/orders-1", "(y)", policy="delete")
-    first, second = world.told(oracle, {"do": "grab"}, {"do": "done_cleaning", ...})
+    first, second = world.reported(oracle, Grab(), DoneCleaning("orders-0", "a", offset=2))
     assert first["states"] == {"orders-0": "in progress"}
 
-After every operation both tell the same: its answer or refusal, the states, what is uncleanable
-(count and bytes), the checkpoints, which log dirs are offline. At the end all files are the same.
-Operations are those of the oracle's `run_cleaner_states`.
+After every operation (operations.py) both report the same: its answer or refusal, the states, what
+is uncleanable (count and bytes), the checkpoints, which log dirs are offline. At the end all files
+are the same.
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any, Self
@@ -32,13 +32,36 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.output import TopicPartition
 from kafka_log.log.unified_log import PartitionLog
 from tests.kafka_log.cleaner.cleaners import new_cleaner
+from tests.kafka_log.cleaner.operations import (
+    Abort,
+    AbortAndPause,
+    AddLog,
+    AlterDir,
+    Check,
+    Deletable,
+    DirFailure,
+    DoneCleaning,
+    DoneDeleting,
+    Grab,
+    Maintain,
+    MarkUncleanable,
+    Operation,
+    PauseNonCompacted,
+    RemoveCheckpoint,
+    RemoveLog,
+    Resume,
+    TakeStep,
+    TruncateCheckpoint,
+    UpdateCheckpoint,
+    Work,
+    WriteCheckpoint,
+)
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session, files_of
 from tests.kafka_log.workload import LONG_MAX, START
 from tests.oracle.client import Oracle
 from tests.show import seen_by
 
-Operation = Mapping[str, Any]
 Told = dict[str, Any]
 CHECKPOINT = "cleaner-offset-checkpoint"
 DIRS = ("a", "b")
@@ -80,7 +103,7 @@ class World:
         return self
 
     def damaged(self, path: str, position: int, data: bytes) -> Self:
-        """Of the first segment of a log."""
+        """The first segment of a log."""
         self._damage[Path(path) / f"{0:020d}.log"] = (position, data)
         return self
 
@@ -88,8 +111,8 @@ class World:
         self._checkpoints[directory] = text_of(rows)
         return self
 
-    def told(self, oracle: Oracle, *operations: Operation) -> list[Told]:
-        """What Kafka told, which is what ours tells."""
+    def reported(self, oracle: Oracle, *operations: Operation) -> list[Told]:
+        """What Kafka reported, which is what ours tells."""
         return compare(oracle, [(self, operations)], drawn=False)[0]
 
     def write(self, root: Path) -> None:
@@ -144,8 +167,8 @@ def compare(
             world.write(source)
             run = world.run() | {"copy_from": source, "root": folder / f"kafka-{number}"}
             runs.append(run | {"operations": operations})
-        told = oracle.call("run_cleaner_states", runs=runs, timeout=600)
-        for number, (run, theirs) in enumerate(zip(runs, told, strict=True)):
+        reported = oracle.call("run_cleaner_states", runs=runs, timeout=600)
+        for number, (run, theirs) in enumerate(zip(runs, reported, strict=True)):
             root = folder / f"ours-{number}"
             shutil.copytree(run["copy_from"], root)
             seed = number if drawn else None
@@ -155,7 +178,7 @@ def compare(
                     _compare(f"case {number}, {operation}", found, expected)
             for path in run["logs"]:
                 assert files_of(root / path) == files_of(run["root"] / path), f"{number}: {path}"
-        return told
+        return reported
 
 
 def tidied(expected: Told, found: Told) -> tuple[Told, Told]:
@@ -217,27 +240,29 @@ class Managed:
             session.close("crash")
 
     def after(self, operation: Operation) -> Told:
-        told: Told = {}
+        reported: Told = {}
         try:
-            told["answer"] = self._operate(operation)
+            reported["answer"] = self._operate(operation)
         except tuple(_REFUSALS) as problem:
-            told["error"] = _REFUSALS[type(problem)]
+            reported["error"] = _REFUSALS[type(problem)]
         self._settle()
         manager = self.manager
         states = ((each, manager.cleaning_state(each)) for each in self._known)
-        told["states"] = {_name(each): _state(state) for each, state in states if state is not None}
-        told["uncleanable"], told["checkpoints"] = {}, {}
+        reported["states"] = {
+            _name(each): _state(state) for each, state in states if state is not None
+        }
+        reported["uncleanable"], reported["checkpoints"] = {}, {}
         for directory in DIRS:
             path = str(self._root / directory)
             partitions = manager.uncleanable_partitions(path)
-            told["uncleanable"][directory] = {
+            reported["uncleanable"][directory] = {
                 "partitions": _names(partitions),
                 "count": len(partitions),
                 "bytes": self._uncleanable_bytes(path),
             }
-            told["checkpoints"][directory] = (self._root / directory / CHECKPOINT).read_text()
-        told["offline"] = sorted(self._offline)
-        return told
+            reported["checkpoints"][directory] = (self._root / directory / CHECKPOINT).read_text()
+        reported["offline"] = sorted(self._offline)
+        return reported
 
     def _uncleanable_bytes(self, path: str) -> int | None:
         try:
@@ -246,42 +271,66 @@ class Managed:
             return None
 
     def _operate(self, operation: Operation) -> Any:
-        self.clock.now_ms = operation.get("time", self.clock.now_ms)
-        manager, offset = self.manager, operation.get("offset", 0)
-        partition = _partition(operation.get("partition", "none-0"))
-        directory = str(self._root / operation.get("dir", ""))
-        calls: dict[str, Callable[[], Any]] = {
-            "grab": self._grab,
-            "pause_non_compacted": lambda: _names(
-                manager.pause_cleaning_for_non_compacted_partitions()
-            ),
-            "deletable": lambda: _names(manager.deletable_logs()),
-            "abort": lambda: self._in_thread(partition, manager.abort_cleaning),
-            "abort_and_pause": lambda: self._in_thread(partition, manager.abort_and_pause_cleaning),
-            "resume": lambda: manager.resume_cleaning([partition]),
-            "check": lambda: manager.check_cleaning_aborted(partition),
-            "done_cleaning": lambda: manager.done_cleaning(partition, directory, offset),
-            "done_deleting": lambda: manager.done_deleting([partition]),
-            "mark_uncleanable": lambda: manager.mark_partition_uncleanable(directory, partition),
-            "maintain": manager.maintain_uncleanable_partitions,
-            "update_checkpoint": lambda: manager.update_checkpoints(
-                directory, update=(partition, offset)
-            ),
-            "remove_checkpoint": lambda: manager.update_checkpoints(directory, remove=partition),
-            "truncate_checkpoint": lambda: manager.maybe_truncate_checkpoint(
-                directory, partition, offset
-            ),
-            "alter_dir": lambda: manager.alter_checkpoint_dir(
-                partition, directory, str(self._root / operation["to"])
-            ),
-            "dir_failure": lambda: manager.handle_log_dir_failure(directory),
-            "write_checkpoint": lambda: self._write(Path(directory), operation["text"]),
-            "remove_log": lambda: self._remove_log(partition),
-            "add_log": lambda: self._add_log(partition),
-            "log": lambda: self._step(operation["log"], operation["step"]),
-            "work": self._work,
-        }
-        return calls[operation["do"]]()
+        if isinstance(operation, Grab) and operation.time is not None:
+            self.clock.now_ms = operation.time
+        manager = self.manager
+        match operation:
+            case Grab():
+                return self._grab()
+            case PauseNonCompacted():
+                return _names(manager.pause_cleaning_for_non_compacted_partitions())
+            case Deletable():
+                return _names(manager.deletable_logs())
+            case Work():
+                do_work(manager, self.make_cleaner, self.clock)
+            case Abort(name):
+                self._in_thread(_partition(name), manager.abort_cleaning)
+            case AbortAndPause(name):
+                self._in_thread(_partition(name), manager.abort_and_pause_cleaning)
+            case Resume(name):
+                manager.resume_cleaning([_partition(name)])
+            case Check(name):
+                manager.check_cleaning_aborted(_partition(name))
+            case DoneCleaning(name, directory, offset):
+                manager.done_cleaning(_partition(name), self._dir(directory), offset)
+            case DoneDeleting(name):
+                manager.done_deleting([_partition(name)])
+            case MarkUncleanable(name, directory):
+                manager.mark_partition_uncleanable(self._dir(directory), _partition(name))
+            case Maintain():
+                manager.maintain_uncleanable_partitions()
+            case _:
+                self._change_checkpoint_or_log(operation)
+        return None
+
+    def _change_checkpoint_or_log(self, operation: Operation) -> None:
+        manager = self.manager
+        match operation:
+            case UpdateCheckpoint(name, directory, offset):
+                row = _partition(name), offset
+                manager.update_checkpoints(self._dir(directory), update=row)
+            case RemoveCheckpoint(name, directory):
+                removed = None if name is None else _partition(name)
+                manager.update_checkpoints(self._dir(directory), remove=removed)
+            case TruncateCheckpoint(name, directory, offset):
+                manager.maybe_truncate_checkpoint(self._dir(directory), _partition(name), offset)
+            case AlterDir(name, directory, to):
+                manager.alter_checkpoint_dir(_partition(name), self._dir(directory), self._dir(to))
+            case DirFailure(directory):
+                manager.handle_log_dir_failure(self._dir(directory))
+            case WriteCheckpoint(directory, text):
+                (self._root / directory / CHECKPOINT).write_text(text)
+            case RemoveLog(name):
+                self._logs.pop(_partition(name), None)
+            case AddLog(name):
+                self._add_log(_partition(name))
+            case TakeStep(log, step):
+                self._sessions[log].try_step(step)
+            case _:
+                raise AssertionError(operation)
+
+    def _dir(self, name: str) -> str:
+        return str(self._root / name)
 
     def _grab(self) -> Any:
         grabbed = self.manager.grab_filthiest_compacted_log(self.clock())
@@ -314,23 +363,11 @@ class Managed:
             if self.manager.cleaning_state(each) is not LogCleaning.ABORTED:
                 self._aborting.pop(each).join()
 
-    def _write(self, directory: Path, text: str) -> None:
-        (directory / CHECKPOINT).write_text(text)
-
-    def _remove_log(self, partition: TopicPartition) -> None:
-        self._logs.pop(partition, None)
-
     def _add_log(self, partition: TopicPartition) -> None:
         self._logs[partition] = self._known[partition]
         in_order = sorted(self._logs.items())
         self._logs.clear()
         self._logs.update(in_order)
-
-    def _step(self, log: str, step: Mapping[str, Any]) -> None:
-        self._sessions[log].try_step(step)
-
-    def _work(self) -> None:
-        do_work(self.manager, self.make_cleaner, self.clock)
 
     def make_cleaner(self, log: PartitionLog, check_done: Any) -> Cleaner:
         return new_cleaner(

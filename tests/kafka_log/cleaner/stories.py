@@ -1,4 +1,4 @@
-"""Logs told in a line and cleaned by Kafka and by us, with what is left after every pass.
+"""Logs reported in a line and cleaned by Kafka and by us, with what is left after every pass.
 
     (a,b)     a batch with keys a and b: of nobody; I1(a,b) of producer 1, T1(a,b) in a transaction
     K1(a)     as a coordinator writes it: in a transaction, every batch with sequence 0
@@ -7,15 +7,15 @@
     |         a new segment
 
     story = Story().write("(a,b) (a) |").clean()
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     assert left.keys == "b a"
 
-Kafka's directory is what is told of; ours must be the same, byte for byte, after each pass.
+Kafka's directory is what is reported of; ours must be the same, byte for byte, after each pass.
 """
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -26,8 +26,10 @@ from kafka_format.log_file import LogFile
 from kafka_format.record import Record, SimpleRecord
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.releases import KAFKA_4_3
-from tests.kafka_log.cleaner.cleaning import Case, compare, set_modified
+from tests.kafka_log.cleaner.cleaning import CleaningCase, compare, set_modified
+from tests.kafka_log.cleaner.passes import CleaningPass
 from tests.kafka_log.compare import scratch
+from tests.kafka_log.steps import Action, Append, HighWatermark, Roll, Step
 from tests.kafka_log.workload import LONG_MAX, START
 from tests.oracle.client import Oracle
 
@@ -63,7 +65,7 @@ class _Producer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class CleanedLog:
     """Kafka's directory after a pass."""
 
     batches: list[RecordBatch]
@@ -79,7 +81,7 @@ class Left:
 
     @property
     def offsets(self) -> list[int]:
-        """Of records, markers too."""
+        """The offsets of all records, including markers."""
         return [record.offset for record in self.records]
 
     @property
@@ -97,7 +99,7 @@ class Left:
 
     @property
     def keys(self) -> str:
-        """Of data, in order; a tombstone has its mark."""
+        """The data records in order; a tombstone has its mark."""
         return " ".join(
             ("?" if record.key is None else record.key.decode()) + "!" * (record.value is None)
             for batch in self.batches
@@ -126,7 +128,7 @@ class Left:
 
     @property
     def sequences(self) -> dict[int, int]:
-        """Of each producer the last one."""
+        """The last one of each producer."""
         return {each["producer_id"]: each["last_sequence"] for each in self.state["producers"]}
 
     @property
@@ -149,8 +151,8 @@ class Story:
         self.arguments: dict[str, Any] = {}
         self.files: dict[str, bytes] = {}
         self._modified: dict[str, int] = {}
-        self._steps: list[dict[str, Any]] = []
-        self.passes: list[dict[str, Any]] = []
+        self._steps: list[Step] = []
+        self.passes: list[CleaningPass] = []
         self._producers: dict[int, _Producer] = {}
         self._written = 0
         self.is_exact = True
@@ -171,7 +173,7 @@ class Story:
             found = _WORD.fullmatch(word)
             assert found, word
             if word == "|":
-                self.step(do="roll")
+                self.roll()
             elif found["end"]:
                 self._end(found["end"], int(found["of"]), at, bumps=bool(found["bump"]))
             else:
@@ -221,7 +223,7 @@ class Story:
         self.append(marker, origin="COORDINATOR", transaction_version=2 if bumps else 1)
 
     def append(self, batch: bytes, **more: Any) -> Self:
-        return self.step(do="append", bytes=batch, leader_epoch=0, **more)
+        return self.step(Append(data=batch, leader_epoch=0, **more))
 
     def at(self, offset: int, *keys: str, last_offset: int | None = None) -> Self:
         """A batch at an offset, as a follower gets it."""
@@ -233,11 +235,12 @@ class Story:
         )
         return self.append(batch, origin="REPLICATION")
 
-    def step(self, **step: Any) -> Self:
-        """As the oracle's `run_log` takes it; `at` is its time after the start."""
-        if "at" in step:
-            step["time"] = START + step.pop("at")
-        self._steps.append(step)
+    def roll(self) -> Self:
+        return self.step(Roll())
+
+    def step(self, action: Action, *, at: int | None = None) -> Self:
+        """`at` is its time after the start."""
+        self._steps.append(Step(action, None if at is None else START + at))
         return self
 
     def clean(self, at: int = 0, *, entries: int | None = None, **options: Any) -> Self:
@@ -246,15 +249,15 @@ class Story:
         `entries`: so many keys have room in the map.
         """
         if options.pop("moves_high_watermark", True):
-            self.step(do="high_watermark")
+            self.step(HighWatermark())
         if entries is not None:
             slots = next(each for each in range(2, 10**6) if int(each * 0.9) == entries)
             options["dedupe_buffer_size"] = 24 * slots
-        self.passes.append({"time": START + at, "steps": self._steps, **options})
+        self.passes.append(CleaningPass(time=START + at, steps=self._steps, **options))
         self._steps = []
         return self
 
-    def told(self, oracle: Oracle, keys: Keys = Keys.HASHED) -> list[Left]:
+    def reported(self, oracle: Oracle, keys: Keys = Keys.HASHED) -> list[CleanedLog]:
         """After every pass what Kafka left, which is what we leave in every way that we have."""
         ways = _EVERY_WAY if keys is Keys.HASHED else (Way(keys),)
         count = len(self.passes)
@@ -267,7 +270,7 @@ class Story:
             compare(oracle, folder, cases)
             return [_left(folder / "kafka" / each.source.name, each) for each in cases[:count]]
 
-    def _case(self, folder: Path, name: str, passes: int, way: Way) -> Case:
+    def _case(self, folder: Path, name: str, passes: int, way: Way) -> CleaningCase:
         source = folder / "source" / name
         source.mkdir(parents=True)
         for file, data in self.files.items():
@@ -275,12 +278,12 @@ class Story:
         for file, modified_ms in self._modified.items():
             set_modified(source / file, modified_ms)
         arguments = {"config": self.config, "time": START, "close": "clean"} | self.arguments
-        return Case(
+        return CleaningCase(
             name=name,
             source=source,
             arguments=arguments,
             passes=[
-                dict(each) | {"columnar": way.columnar, "cores": way.cores}
+                replace(each, columnar=way.columnar, cores=way.cores)
                 for each in self.passes[:passes]
             ],
             is_exact=self.is_exact,
@@ -289,14 +292,14 @@ class Story:
         )
 
 
-def _left(directory: Path, case: Case) -> Left:
-    assert "error" not in case.told, case.told
+def _left(directory: Path, case: CleaningCase) -> CleanedLog:
+    assert "error" not in case.reported, case.reported
     batches: list[Any] = []
     for path in sorted(directory.glob("*.log")):
         batches += LogFile(path.read_bytes()).batches()
-    return Left(
+    return CleanedLog(
         batches=batches,
         files={path.name: path.stat().st_size for path in directory.iterdir()},
-        done=case.told["passes"][-1],
-        state=case.told.get("state", {}),  # 3.9.1's oracle tells none
+        done=case.reported["passes"][-1],
+        state=case.reported.get("state", {}),  # 3.9.1's oracle tells none
     )

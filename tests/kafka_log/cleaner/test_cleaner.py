@@ -1,5 +1,6 @@
-"""What cleaning does to logs whose outcome can be told by hand."""
+"""What cleaning does to logs whose outcome can be reported by hand."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,14 +8,14 @@ import pytest
 
 from kafka_format.batch import RecordBatch, encode_batch
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
-from kafka_format.log_file import LogFile
 from kafka_format.record import Record, SimpleRecord
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.cleaner.cleanable import filthiest, select
 from kafka_log.cleaner.cleaner import RoundResult
 from kafka_log.cleaner.cleaner_thread import compact_log
+from kafka_log.cleaner.cleaner_thread import new_cleaner as new_broker_cleaner
 from kafka_log.cleaner.errors import LogCleaningAbortedError
-from kafka_log.cleaner.passes import UNTIL_CLEAN
+from kafka_log.cleaner.passes import UNTIL_CLEAN, Schedule
 from kafka_log.cleaner.settings import CleanerSettings
 from kafka_log.clock import FixedClock, Scheduler
 from kafka_log.config.log_config import DAY_MS, LogConfig
@@ -22,7 +23,7 @@ from kafka_log.disk.crash_points import Crash, CrashingFiles
 from kafka_log.disk.files import DiskFiles, Files
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.log.unified_log import PartitionLog
-from tests.kafka_log.cleaner.cleaners import new_cleaner
+from tests.kafka_log.cleaner.cleaners import batches_of, new_cleaner
 
 NOW = 1_700_000_000_000
 RETENTION = 1000
@@ -39,7 +40,7 @@ class Topic:
 
     def __init__(self, files: Files, config: LogConfig = CONFIG) -> None:
         self.clock = FixedClock(NOW)
-        self.log = PartitionLog.open(files, config, self.clock, Scheduler(self.clock))
+        self.log = PartitionLog.open(files, config, Scheduler(self.clock))
 
     def put(self, *records: tuple[str | None, str | None], producer_id: int = -1) -> None:
         """A batch; a producer's is transactional."""
@@ -72,11 +73,7 @@ class Topic:
         return new_cleaner(self.log.config, self.clock, **options).clean(self.log, checkpoint)
 
     def batches(self) -> list[RecordBatch]:
-        found = []
-        for segment in self.log.log_segments:
-            data = segment.log.read_exactly(0, segment.size)
-            found += [each for each in LogFile(data).batches() if isinstance(each, RecordBatch)]
-        return found
+        return batches_of(self.log)
 
     def left(self) -> list[tuple[int, bytes | None, bytes | None]]:
         return [(each.offset, each.key, each.value) for each in self.records()]
@@ -210,9 +207,9 @@ def test_rounds_follow_each_other_until_the_log_is_clean(topic: Topic) -> None:
         LogConfig(min_cleanable_dirty_ratio=0.0, segment_index_bytes=1000, segment_bytes=1)
     )
     settings = CleanerSettings(dedupe_buffer_size=72)
-    done = compact_log(
-        topic.log, None, settings, topic.clock, passes=UNTIL_CLEAN, only_when_due=True
-    )
+    schedule = Schedule(passes=UNTIL_CLEAN, only_when_due=True)
+    make_cleaner = partial(new_broker_cleaner, settings)
+    done = compact_log(topic.log, None, make_cleaner, topic.clock, schedule)
     assert [each.next_dirty_offset for each in done.rounds] == [2, 4, 5]
     assert topic.left() == [(1, b"b", b"1"), (3, b"c", b"1"), (4, b"a", b"3")]
 
@@ -237,14 +234,14 @@ def test_a_dry_run_tells_what_a_run_does_and_writes_nothing(memory_path: Path) -
         path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in memory_path.iterdir()
     }
     dry = Topic(OverlayFiles(memory_path))
-    told = dry.clean()
+    reported = dry.clean()
     after = {
         path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in memory_path.iterdir()
     }
     assert after == before
     real = Topic(DiskFiles(memory_path))
     done = real.clean()
-    assert (told.next_dirty_offset, told.stats.bytes_written) == (
+    assert (reported.next_dirty_offset, reported.stats.bytes_written) == (
         done.next_dirty_offset,
         done.stats.bytes_written,
     )

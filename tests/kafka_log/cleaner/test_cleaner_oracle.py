@@ -11,7 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_log.cleaner.cleaning import Case, compare, draw_plan, lived_cases, planned_case
+from tests.kafka_log.cleaner.cleaning import (
+    CleaningCase,
+    compare,
+    draw_plan,
+    lived_cases,
+    planned_case,
+)
 from tests.kafka_log.cleaner.exercised import exercised
 from tests.kafka_log.cleaner.in_parallel import compare_again
 from tests.kafka_log.compare import scratch
@@ -28,17 +34,17 @@ ONCE_DIFFERED = [
     2795,  # a batch that claims seven records and has one: the map is full behind that one
 ]
 
-Draw = Callable[[Oracle, Path, Iterable[int]], list[Case]]
+Draw = Callable[[Oracle, Path, Iterable[int]], list[CleaningCase]]
 
 _counted: dict[tuple[str, int], Counter[str]] = {}
-"""Of each block that was compared: how many seeds exercised a rule."""
+"""How many seeds exercised each rule, by compared block."""
 
 
-def planned(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case]:
+def planned(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[CleaningCase]:
     return [planned_case(oracle, folder, seed) for seed in seeds]
 
 
-def snappy(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[Case]:
+def snappy(oracle: Oracle, folder: Path, seeds: Iterable[int]) -> list[CleaningCase]:
     cases = []
     for seed in seeds:
         plan = dataclasses.replace(draw_plan(seed), magic=2, codecs=("snappy",))

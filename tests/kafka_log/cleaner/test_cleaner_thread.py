@@ -22,6 +22,7 @@ from kafka_log.cleaner.columns import key_table, lanes
 from kafka_log.cleaner.errors import UncleanableError
 from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.passes import Schedule
 from kafka_log.cleaner.settings import CleanerSettings, TooSmallMapError
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.test_cleaner import CONFIG, NOW, RETENTION, Topic
@@ -39,8 +40,8 @@ def topic(tmp_path: Path) -> Topic:
 def compacted(topic: Topic, checkpoint: int | None = None, **options: Any) -> Compaction:
     log = topic.log
     log.update_high_watermark(log.log_end_offset)
-    settings = options.pop("settings", CleanerSettings())
-    return compact_log(log, checkpoint, settings, topic.clock, **options)
+    make_cleaner = partial(new_cleaner, options.pop("settings", CleanerSettings()))
+    return compact_log(log, checkpoint, make_cleaner, topic.clock, Schedule(**options))
 
 
 def fill(topic: Topic, segments: int = 4) -> None:

@@ -20,11 +20,12 @@ from kafka_log.cleaner.decision import (
     ActiveProducers,
     BatchDecision,
     Limits,
+    PieceArrays,
 )
 from kafka_log.cleaner.reasons import BY_CODE, IS_KEPT, REMOVED_FROM, Reason, removed_counts
 from kafka_log.cleaner.stats import Removed
+from tests.compiled import needs_numba
 
-needs_numba = pytest.mark.skipif(not can_compile(), reason="numba is not here")
 NOW, MAP_END = 1000, 50
 
 TOMBSTONES = {
@@ -181,10 +182,7 @@ def test_records_of_a_piece(batch: tuple[int, int | None, str], tombstone: str) 
         reasons = np.zeros(count + 2, np.uint8)
         counts = np.zeros((2, decision.COUNT_FIELDS), np.int64)
         decision.load().decide_rows(
-            table,
-            longs,
-            ints,
-            np.array([0, count, count + 2], np.int64),
+            PieceArrays(table, longs, ints, np.array([0, count, count + 2], np.int64)),
             latest_of,
             np.array([RECORD_BY_RECORD, whole], np.uint8),
             Limits(MAP_END, NOW, code(of_legacy), 0),

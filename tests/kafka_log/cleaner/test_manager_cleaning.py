@@ -1,18 +1,20 @@
 """A round that is stopped, that never gets on, or from which retention takes a segment."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_log.cleaner.cleaner import Cleaner
-from kafka_log.cleaner.cleaner_thread import compact_log
+from kafka_log.cleaner.cleaner_thread import compact_log, new_cleaner
 from kafka_log.cleaner.errors import LogCleaningAbortedError
 from kafka_log.cleaner.offset_map import Keys
 from kafka_log.cleaner.settings import CleanerSettings, TooSmallMapError
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.stories import Story
 from tests.kafka_log.cleaner.test_cleaner import Topic
+from tests.kafka_log.steps import DeleteOldSegments, LogStartOffset, RelativeOffset, Step
 from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
 
@@ -84,7 +86,7 @@ def test_groups_that_were_swapped_in_before_an_abort_stay_cleaned(tmp_path: Path
 @pytest.mark.parametrize("at", range(1, 10))
 def test_an_aborted_round_leaves_what_kafkas_leaves(oracle: Oracle, at: int) -> None:
     aborted, cleaned = (
-        Story().write("(a,b) | (a,c) | (a,d) |").clean(abort_at=at).clean().told(oracle)
+        Story().write("(a,b) | (a,c) | (a,d) |").clean(abort_at=at).clean().reported(oracle)
     )
     assert aborted.done["error"]["class"].endswith(".LogCleaningAbortedException")
     assert not [name for name in aborted.files if name.endswith(".cleaned")]
@@ -94,9 +96,9 @@ def test_an_aborted_round_leaves_what_kafkas_leaves(oracle: Oracle, at: int) -> 
 def test_a_segment_that_retention_deletes_while_it_is_cleaned_is_renamed_once_only(
     oracle: Oracle,
 ) -> None:
-    take = [{"do": "log_start_offset", "offset": 2}, {"do": "delete_old_segments"}]
+    take = [Step(LogStartOffset(RelativeOffset(offset=2))), Step(DeleteOldSegments())]
     story = Story().write("(a,b) | (c,d) | (c,e) |").clean(during={"8": take})
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     assert left.segments == [0, 6]
     deleted = sorted(name for name in left.files if name.endswith(".log.deleted"))
     assert deleted == [f"{base:020d}.log.deleted" for base in (0, 2, 4)]
@@ -137,6 +139,10 @@ def test_files_that_retention_took_from_a_round_are_not_renamed_by_its_end(
     assert len(topic.log.log_segments) == 2
 
 
+def compact(topic: Topic, settings: CleanerSettings) -> None:
+    compact_log(topic.log, None, partial(new_cleaner, settings), topic.clock)
+
+
 def test_an_io_buffer_of_1_byte_cleans_nothing_until_it_is_larger(
     oracle: Oracle, tmp_path: Path
 ) -> None:
@@ -145,9 +151,9 @@ def test_an_io_buffer_of_1_byte_cleans_nothing_until_it_is_larger(
     files = {path.name: path.read_bytes() for path in (tmp_path / "topic-0").iterdir()}
     topic.log.update_high_watermark(topic.log.log_end_offset)
     with pytest.raises(TooSmallMapError, match=r"log\.cleaner\.io\.buffer\.size=1: nothing"):
-        compact_log(topic.log, None, CleanerSettings(io_buffer_size=1), topic.clock)
+        compact(topic, CleanerSettings(io_buffer_size=1))
     assert {path.name: path.read_bytes() for path in (tmp_path / "topic-0").iterdir()} == files
-    compact_log(topic.log, None, CleanerSettings(), topic.clock)
+    compact(topic, CleanerSettings())
     assert [offset for offset, _, _ in topic.left()] == [1, 3, 4, 5]
 
     settings = {"config": Story().config, "time": START, "path": tmp_path / "kafka-0"}

@@ -1,9 +1,44 @@
 """Kafka's LogCleanerManager and ours through the same drawn calls, threads and refusals."""
 
 import random
-from typing import Any
+from dataclasses import replace
 
-from tests.kafka_log.cleaner.managed import DIRS, Operation, World, batch, compare, text_of
+from tests.kafka_log.cleaner.managed import DIRS, World, batch, compare, text_of
+from tests.kafka_log.cleaner.operations import (
+    Abort,
+    AbortAndPause,
+    AddLog,
+    AlterDir,
+    Check,
+    Deletable,
+    DirFailure,
+    DoneCleaning,
+    DoneDeleting,
+    Grab,
+    Maintain,
+    MarkUncleanable,
+    Operation,
+    PauseNonCompacted,
+    RemoveCheckpoint,
+    RemoveLog,
+    Resume,
+    TakeStep,
+    TruncateCheckpoint,
+    UpdateCheckpoint,
+    Work,
+    WriteCheckpoint,
+)
+from tests.kafka_log.steps import (
+    Append,
+    HighWatermark,
+    LogStartOffset,
+    Nothing,
+    RelativeOffset,
+    Roll,
+    Step,
+    TruncateTo,
+    UpdateConfig,
+)
 from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
 
@@ -47,53 +82,51 @@ def _rows(rng: random.Random, directory: str) -> dict[str, int]:
 def draw_operation(rng: random.Random, world: World) -> Operation:
     place = rng.choice(PLACES)
     directory, name = place.split("/")
-    at: dict[str, Any] = {"partition": name, "dir": directory}
     draws: list[tuple[int, Operation]] = [
-        (4, {"do": "grab", "time": START + rng.choice((0, 0, 5000))}),
-        (3, {"do": "work"}),
-        (2, {"do": "pause_non_compacted"}),
-        (2, {"do": "deletable"}),
-        (3, {"do": "abort", "partition": name}),
-        (4, {"do": "abort_and_pause", "partition": name}),
-        (5, {"do": "resume", "partition": name}),
-        (2, {"do": "check", "partition": name}),
-        (5, {"do": "done_cleaning", "offset": rng.randrange(12), **at}),
-        (4, {"do": "done_deleting", "partition": name}),
-        (1, {"do": "mark_uncleanable", **at}),
-        (1, {"do": "maintain"}),
-        (2, {"do": "update_checkpoint", "offset": rng.randrange(12), **at}),
-        (1, {"do": "update_checkpoint", "offset": 7, "partition": NO_LOG, "dir": directory}),
-        (1, {"do": "remove_checkpoint", **at}),
-        (1, {"do": "remove_checkpoint", "dir": directory}),
-        (2, {"do": "truncate_checkpoint", "offset": rng.randrange(12), **at}),
-        (1, {"do": "alter_dir", "to": rng.choice(DIRS), **at}),
-        (1, {"do": "remove_log", "partition": name}),
-        (2, {"do": "add_log", "partition": name}),
-        (4, {"do": "log", "log": place, "step": _step(rng, world, place)}),
+        (4, Grab(time=START + rng.choice((0, 0, 5000)))),
+        (3, Work()),
+        (2, PauseNonCompacted()),
+        (2, Deletable()),
+        (3, Abort(name)),
+        (4, AbortAndPause(name)),
+        (5, Resume(name)),
+        (2, Check(name)),
+        (5, DoneCleaning(name, directory, rng.randrange(12))),
+        (4, DoneDeleting(name)),
+        (1, MarkUncleanable(name, directory)),
+        (1, Maintain()),
+        (2, UpdateCheckpoint(name, directory, rng.randrange(12))),
+        (1, UpdateCheckpoint(NO_LOG, directory, 7)),
+        (1, RemoveCheckpoint(name, directory)),
+        (1, RemoveCheckpoint(None, directory)),
+        (2, TruncateCheckpoint(name, directory, rng.randrange(12))),
+        (1, AlterDir(name, directory, to=rng.choice(DIRS))),
+        (1, RemoveLog(name)),
+        (2, AddLog(name)),
+        (4, TakeStep(place, _step(rng, world, place))),
     ]
     if rng.random() < 0.03:
         draws = [
-            (1, {"do": "dir_failure", "dir": directory}),
-            (1, {"do": "write_checkpoint", "dir": directory, "text": "0\n2\nt 0 1\n"}),
-            (1, {"do": "write_checkpoint", "dir": directory, "text": rng.choice(("", "0\n", "1"))}),
-            (2, {"do": "write_checkpoint", "dir": directory, "text": text_of(_rows(rng, "a"))}),
+            (1, DirFailure(directory)),
+            (1, WriteCheckpoint(directory, "0\n2\nt 0 1\n")),
+            (1, WriteCheckpoint(directory, rng.choice(("", "0\n", "1")))),
+            (2, WriteCheckpoint(directory, text_of(_rows(rng, "a")))),
         ]
     return rng.choices([each for _, each in draws], [weight for weight, _ in draws])[0]
 
 
-def _step(rng: random.Random, world: World, place: str) -> dict[str, Any]:
+def _step(rng: random.Random, world: World, place: str) -> Step:
     policy = rng.choice(("compact", "delete", "compact,delete"))
-    return rng.choice(
-        (
-            {"do": "append", "bytes": batch(*rng.choices("xyz", k=2)), "leader_epoch": 0},
-            {"do": "roll"},
-            {"do": "high_watermark"},
-            {"do": "truncate_to", "offset": rng.randrange(8)},
-            {"do": "log_start_offset", "from": "high_watermark", "delta": -rng.randrange(3)},
-            {"do": "update_config", "config": world.configs[place] | {"cleanup.policy": policy}},
-            {"do": "nothing", "time": START + rng.randrange(3000)},
-        )
-    ) | {"may_fail": True}
+    steps = (
+        Step(Append(data=batch(*rng.choices("xyz", k=2)), leader_epoch=0)),
+        Step(Roll()),
+        Step(HighWatermark()),
+        Step(TruncateTo(RelativeOffset(offset=rng.randrange(8)))),
+        Step(LogStartOffset(RelativeOffset("high_watermark", -rng.randrange(3)))),
+        Step(UpdateConfig(world.configs[place] | {"cleanup.policy": policy})),
+        Step(Nothing(), time=START + rng.randrange(3000)),
+    )
+    return replace(rng.choice(steps), may_fail=True)
 
 
 def test_drawn_calls_lead_to_the_same_states_refusals_and_checkpoints(oracle: Oracle) -> None:
@@ -102,8 +135,8 @@ def test_drawn_calls_lead_to_the_same_states_refusals_and_checkpoints(oracle: Or
         rng = random.Random(seed)
         world = draw_world(rng)
         cases.append((world, [draw_operation(rng, world) for _ in range(CALLS)]))
-    told = [each for case in compare(oracle, cases) for each in case]
-    refused = {each["error"] for each in told if "error" in each}
+    reported = [each for case in compare(oracle, cases) for each in case]
+    refused = {each["error"] for each in reported if "error" in each}
     assert refused == {
         "IllegalStateException",
         "LogCleaningAbortedException",
@@ -111,7 +144,7 @@ def test_drawn_calls_lead_to_the_same_states_refusals_and_checkpoints(oracle: Or
         "KafkaStorageException",
         "NullPointerException",
     }
-    states = {state for each in told for state in each["states"].values()}
+    states = {state for each in reported for state in each["states"].values()}
     assert {"in progress", "aborted", "paused(1)", "paused(2)"} <= states
-    assert any(each["uncleanable"]["a"]["bytes"] for each in told)
-    assert any(each["offline"] for each in told)
+    assert any(each["uncleanable"]["a"]["bytes"] for each in reported)
+    assert any(each["offline"] for each in reported)

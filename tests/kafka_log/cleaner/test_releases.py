@@ -18,7 +18,7 @@ from kafka_format.time_index import decode_time_index, iter_time_index
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from tests.kafka_log.cleaner.cleaning import compare, planned_case
 from tests.kafka_log.cleaner.in_parallel import compare_again
-from tests.kafka_log.cleaner.stories import Left, Story
+from tests.kafka_log.cleaner.stories import CleanedLog, Story
 from tests.kafka_log.cleaner.test_scenarios_batches import _kafka_4298
 from tests.kafka_log.cleaner.test_scenarios_filter import WAYS, four_batches
 from tests.kafka_log.compare import scratch
@@ -71,10 +71,10 @@ def test_drawn_logs_are_cleaned_as_3_9_1_cleans_them_in_hundreds(
 def test_of_a_round_without_survivors_3_9_1_keeps_nothing_and_4_3_the_last_batch(
     oracle: Oracle, oracle_3_9: Oracle
 ) -> None:
-    def left(asked: Oracle, rules: CleanerRules) -> Left:
+    def left(asked: Oracle, rules: CleanerRules) -> CleanedLog:
         story = Story(cleanup_policy="delete").write("(?) | (?) | (?) |").clean()
         story.rules = rules
-        return story.told(asked)[0]
+        return story.reported(asked)[0]
 
     assert left(oracle_3_9, KAFKA_3_9_1).lasts == []
     assert left(oracle, KAFKA_4_3).lasts == [2]
@@ -83,7 +83,7 @@ def test_of_a_round_without_survivors_3_9_1_keeps_nothing_and_4_3_the_last_batch
 def test_3_9_1_keeps_the_empty_batch_of_a_producer_though_not_that_of_a_round(
     oracle_3_9: Oracle,
 ) -> None:
-    (left,) = by_3_9_1(Story()).write("I1(a) I2(b) (a,b) |").clean().told(oracle_3_9)
+    (left,) = by_3_9_1(Story()).write("I1(a) I2(b) (a,b) |").clean().reported(oracle_3_9)
     assert (left.lasts, left.empty) == ([0, 1, 3], [0, 1])
 
 
@@ -95,7 +95,7 @@ def test_3_9_1_keeps_old_magics_where_records_go(
     oracle_3_9: Oracle, magic: int, codec: Codec
 ) -> None:
     story = by_3_9_1(four_batches(magic, codec, without_key=(0, 2, 3)))
-    (left,) = story.clean().told(oracle_3_9)
+    (left,) = story.clean().reported(oracle_3_9)
     assert {each.magic for each in left.batches} == {magic}
     assert left.offsets == [1, 4, 5, 6]
     is_plain = codec is Codec.NONE
@@ -111,7 +111,7 @@ def test_3_9_1_copies_an_old_batch_that_stays_whole(
 ) -> None:
     story = by_3_9_1(four_batches(magic, codec)).write("(2,3,7,end) |")
     before = list(LogFile(story.files[f"{0:020d}.log"]).batches())
-    (left,) = story.clean().told(oracle_3_9)
+    (left,) = story.clean().reported(oracle_3_9)
     kept = [bytes(each.raw) for each in before if each.header.last_offset in {0, 3, 4, 5}]
     old = [each for each in left.batches if isinstance(each, LegacyBatch)]
     assert [bytes(each.raw) for each in old] == kept
@@ -122,7 +122,7 @@ def test_in_3_9_1_an_old_tombstone_gets_no_horizon(
     oracle_3_9: Oracle, magic: int, codec: Codec
 ) -> None:
     story = by_3_9_1(four_batches(magic, codec, tombstones=(4,))).write("(end) |")
-    first, second = story.clean().clean(10**9, checkpoint=0).told(oracle_3_9)
+    first, second = story.clean().clean(10**9, checkpoint=0).reported(oracle_3_9)
     for left in (first, second):
         assert [each.offset for each in left.records if each.value is None] == [4]
         assert left.offsets == [0, 1, 2, 3, 4, 5, 6, 7]
@@ -137,7 +137,7 @@ def test_3_9_1_gives_messages_inside_a_wrapper_its_magic_though_none_goes(
     for suffix, content in (("log", _kafka_4298(b"x", b"y")), ("index", b""), ("timeindex", b"")):
         story.file(f"{10:020d}.{suffix}", content)
     story.arguments = {"recovery_point": 12, "log_start_offset": 10}
-    (left,) = story.step(do="roll").write("(end) |").clean().told(oracle_3_9)
+    (left,) = story.roll().write("(end) |").clean().reported(oracle_3_9)
     wrapper = left.batches[0]
     assert isinstance(wrapper, LegacyBatch)
     assert [each.header.magic for each in wrapper.inner_messages()] == [1, 1]
@@ -148,7 +148,7 @@ def test_3_9_1_gives_messages_inside_a_wrapper_its_magic_though_none_goes(
 
 
 def _recomputed(log: Path, interval: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Of both indexes: before a batch an entry of it, once more than `interval` came before.
+    """Both indexes: a batch gets an entry once more than `interval` bytes came before it.
 
     Offsets are relative to the segment's.
     """

@@ -9,7 +9,8 @@ from kafka_format.batch import RecordBatch, encode_batch
 from kafka_format.compression import Codec, compress
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import Header, SimpleRecord, TimestampType
-from tests.kafka_log.cleaner.stories import RETENTION, Left, Story
+from tests.kafka_log.cleaner.stories import RETENTION, CleanedLog, Story
+from tests.kafka_log.steps import Append, Nothing, UpdateConfig
 from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
 
@@ -28,7 +29,7 @@ def test_a_batch_that_is_kept_whole_is_copied_byte_for_byte(oracle: Oracle) -> N
     """Even one of a level that nobody would compress to again."""
     records = [SimpleRecord(START, b"%d" % i, b"value " * 20) for i in range(5)]
     batch = encode_batch(records, codec=Codec.GZIP, level=1, partition_leader_epoch=0)
-    (left,) = Story().append(batch).step(do="roll").clean().told(oracle)
+    (left,) = Story().append(batch).roll().clean().reported(oracle)
     assert bytes(left.batches[0].raw) == batch
 
 
@@ -40,7 +41,7 @@ def test_a_batch_with_a_record_less_is_compressed_again_at_the_default_level(
     fast = {Codec.NONE: None, Codec.GZIP: 1, Codec.LZ4: None, Codec.ZSTD: 1}[codec]
     batch = encode_batch(records, codec=codec, level=fast, partition_leader_epoch=0)
     story = Story().append(batch).write("(3) |").clean()
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     placed = [each._replace(offset=i) for i, each in enumerate(records) if i != 3]
     expected = encode_batch(placed, codec=codec, partition_leader_epoch=0, last_offset=4)
     assert bytes(left.batches[0].raw) == expected
@@ -52,11 +53,11 @@ def test_offsets_sequences_epochs_and_producer_outlive_records(oracle: Oracle) -
     batch = encode_batch(
         records, producer_id=9, producer_epoch=3, base_sequence=0, is_transactional=True
     )
-    story.step(do="append", bytes=batch, leader_epoch=7, origin="CLIENT")
+    story.step(Append(data=batch, leader_epoch=7, origin="CLIENT"))
     marker = _marker(9, 3)
-    story.step(do="append", bytes=marker, leader_epoch=7, origin="COORDINATOR")
-    story.step(do="append", bytes=_plain(b"0", b"4"), leader_epoch=7).step(do="roll")
-    (left,) = story.clean().told(oracle)
+    story.step(Append(data=marker, leader_epoch=7, origin="COORDINATOR"))
+    story.step(Append(data=_plain(b"0", b"4"), leader_epoch=7)).roll()
+    (left,) = story.clean().reported(oracle)
     header = left.batches[0].header
     assert (header.base_offset, header.last_offset, header.record_count) == (0, 4, 3)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 3, 0)
@@ -85,7 +86,7 @@ def test_an_emptied_batch_is_61_bytes_with_its_times_and_sequences(oracle: Oracl
     batch = encode_batch(
         records, codec=Codec.GZIP, producer_id=9, producer_epoch=1, base_sequence=0
     )
-    (left,) = Story().append(batch).write("(0,1) |").clean().told(oracle)
+    (left,) = Story().append(batch).write("(0,1) |").clean().reported(oracle)
     header = left.batches[0].header
     assert header.size_in_bytes == 61
     assert (header.base_offset, header.last_offset, header.record_count) == (0, 1, 0)
@@ -96,14 +97,14 @@ def test_an_emptied_batch_is_61_bytes_with_its_times_and_sequences(oracle: Oracl
 
 def test_an_empty_batch_stays_the_same_through_more_passes(oracle: Oracle) -> None:
     story = Story().write("I1(a) (a) |").clean().clean(RETENTION, checkpoint=0)
-    first, second = story.told(oracle)
+    first, second = story.reported(oracle)
     assert first.empty == second.empty == [0]
     assert bytes(first.batches[0].raw) == bytes(second.batches[0].raw)
 
 
 def test_an_emptied_batch_loses_its_horizon(oracle: Oracle) -> None:
     story = Story().write("I1(a!) (b) |").clean().clean(RETENTION, checkpoint=0)
-    first, second = story.told(oracle)
+    first, second = story.reported(oracle)
     assert (first.horizons, first.empty) == ({0: RETENTION}, [])
     assert (second.horizons, second.empty) == ({}, [0])
 
@@ -112,7 +113,7 @@ def test_the_times_of_records_are_the_same_under_a_horizon(oracle: Oracle) -> No
     records = [
         SimpleRecord(START + at, b"%d" % at, None if at == 10 else b"v") for at in (5, 10, 15)
     ]
-    (left,) = Story().append(encode_batch(records)).write("(z) |").clean().told(oracle)
+    (left,) = Story().append(encode_batch(records)).write("(z) |").clean().reported(oracle)
     header = left.batches[0].header
     assert (header.delete_horizon_ms, header.base_timestamp) == (START + RETENTION,) * 2
     assert [each.timestamp - START for each in left.batches[0].records()] == [5, 10, 15]
@@ -121,15 +122,15 @@ def test_the_times_of_records_are_the_same_under_a_horizon(oracle: Oracle) -> No
 
 def test_without_horizon_the_base_time_is_that_of_the_first_record_kept(oracle: Oracle) -> None:
     records = [SimpleRecord(START + at, b"%d" % at, b"v") for at in (30, 5, 10)]
-    (left,) = Story().append(encode_batch(records)).write("(30) |").clean().told(oracle)
+    (left,) = Story().append(encode_batch(records)).write("(30) |").clean().reported(oracle)
     header = left.batches[0].header
     assert (header.base_timestamp - START, header.max_timestamp - START) == (5, 10)
 
 
 def test_a_rebuilt_batch_of_append_time_has_that_time_everywhere(oracle: Oracle) -> None:
     story = Story(message_timestamp_type="LogAppendTime")
-    story.step(at=500).write("(a,b,c) (a) |").clean()
-    (left,) = story.told(oracle)
+    story.step(Nothing(), at=500).write("(a,b,c) (a) |").clean()
+    (left,) = story.reported(oracle)
     header = left.batches[0].header
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert (header.base_timestamp, header.max_timestamp) == (START + 500, START + 500)
@@ -150,7 +151,7 @@ def test_a_batch_with_gaps_keeps_its_first_and_last_offset(oracle: Oracle) -> No
     records = [_record(offset, START, b"%d" % offset, b"v") for offset in (5, 8, 10)]
     batch = encode_batch(records, base_offset=0, last_offset=10, partition_leader_epoch=0)
     story = Story().append(batch, origin="REPLICATION").write("(5,10) |").clean()
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     header = left.batches[0].header
     assert (header.base_offset, header.last_offset, header.record_count) == (0, 10, 1)
     assert left.offsets == [8, 11, 12]
@@ -159,7 +160,7 @@ def test_a_batch_with_gaps_keeps_its_first_and_last_offset(oracle: Oracle) -> No
 def test_headers_of_records_stay_as_they_are(oracle: Oracle) -> None:
     headers = (Header("größe", None), Header("", b""), Header("trace", b"1"))
     records = [SimpleRecord(START, key, b"v", headers) for key in (b"a", b"b")]
-    (left,) = Story().append(encode_batch(records)).write("(a) |").clean().told(oracle)
+    (left,) = Story().append(encode_batch(records)).write("(a) |").clean().reported(oracle)
     assert tuple(left.records[0].headers) == headers
 
 
@@ -174,7 +175,7 @@ def test_a_batch_of_21_records_keeps_offsets_and_sequences_after_its_tombstone_i
     batch = encode_batch(records, producer_id=5, producer_epoch=0, base_sequence=0)
     story = Story().write("(x) (x) (x) (x) (x) (x)").append(batch).write("(z) |")
     story.clean().clean(RETENTION, checkpoint=0)
-    first, second = story.told(oracle)
+    first, second = story.reported(oracle)
     kept = second.batch(6)
     assert (first.batch(6).header.record_count, kept.header.record_count) == (4, 3)
     assert (kept.header.base_offset, kept.header.last_offset) == (6, 26)
@@ -196,14 +197,14 @@ def _old(magic: int, codec: Codec = Codec.NONE, **more) -> bytes:
     return encode_legacy_batch(records, magic=magic, base_offset=10, codec=codec, **more)
 
 
-def _cleaned(oracle: Oracle, data: bytes, **settings) -> Left:
+def _cleaned(oracle: Oracle, data: bytes, **settings) -> CleanedLog:
     """With the first record superseded in the active part; a time of 5000 and 100 of retention."""
     story = Story(delete_retention_ms=100, **settings)
     for suffix, content in (("log", data), ("index", b""), ("timeindex", b"")):
         story.file(f"{10:020d}.{suffix}", content, modified=0)
     story.arguments = {"recovery_point": 14, "log_start_offset": 10, "time": 5000}
-    story.step(do="roll").write("(k0) (end) |", at=5000 - START).clean(5000 - START)
-    (left,) = story.told(oracle)
+    story.roll().write("(k0) (end) |", at=5000 - START).clean(5000 - START)
+    (left,) = story.reported(oracle)
     return left
 
 
@@ -260,9 +261,9 @@ def test_all_magics_in_one_log_leave_the_last_values_in_magic_2(oracle: Oracle) 
                 SimpleRecord(-1 if magic == 0 else START, key, b"1") for key in (b"a", b"b", b"a")
             ]
             data = encode_legacy_batch(records, magic=magic, codec=codec)
-            story.step(do="append", bytes=data, leader_epoch=0, record_version=magic)
+            story.step(Append(data=data, leader_epoch=0, record_version=magic))
     story.write("(c) |").clean()
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     assert {each.magic for each in left.batches} == {2}
     assert (left.keys, left.offsets) == ("b a c", [16, 17, 18])
 
@@ -300,7 +301,7 @@ def test_a_round_that_would_empty_an_old_last_batch_makes_the_log_uncleanable(
     for suffix, content in (("log", data), ("index", b""), ("timeindex", b"")):
         story.file(f"{0:020d}.{suffix}", content)
     story.arguments = {"recovery_point": 1}
-    (left,) = story.step(do="roll").clean().told(oracle)
+    (left,) = story.roll().clean().reported(oracle)
     assert "IllegalStateException" in str(left.done["error"])
 
 
@@ -315,7 +316,7 @@ def test_an_old_tombstone_goes_by_the_time_of_its_file(
         story.file(f"{base:020d}.log", data, modified=time)
         story.file(f"{base:020d}.index", b"").file(f"{base:020d}.timeindex", b"")
     story.arguments = {"recovery_point": 2}
-    (left,) = story.step(do="roll").write("(c) |").clean(checkpoint=2).told(oracle)
+    (left,) = story.roll().write("(c) |").clean(checkpoint=2).reported(oracle)
     assert left.keys == ("a! b c" if stays else "b c")
 
 
@@ -324,15 +325,15 @@ def test_an_old_tombstone_goes_by_the_time_of_its_file(
 
 def test_a_batch_larger_than_the_buffer_makes_it_grow(oracle: Oracle) -> None:
     story = Story().write("(a,b)", value=b"x" * 60_000).write("(a) (c) |", value=b"y" * 40_000)
-    (left,) = story.clean(io_buffer_size=200).told(oracle)
+    (left,) = story.clean(io_buffer_size=200).reported(oracle)
     assert left.keys == "b a c"
 
 
 def test_a_batch_larger_than_the_topic_now_allows_is_cleaned_still(oracle: Oracle) -> None:
     story = Story().write("(a,b)", value=b"x" * 5000).write("(a) (c) |", value=b"y" * 4000)
     smaller = story.config | {"max.message.bytes": 300}
-    story.step(do="update_config", config=smaller)
-    (left,) = story.clean(io_buffer_size=200, message_max_bytes=300).told(oracle)
+    story.step(UpdateConfig(smaller))
+    (left,) = story.clean(io_buffer_size=200, message_max_bytes=300).reported(oracle)
     assert left.keys == "b a c"
 
 
@@ -343,13 +344,13 @@ def test_dropped_batches_alone_in_a_buffer_do_not_stop_the_cleaner(
     story = Story().write("T1(1) A1 T1(2) T1(2) C1 |")
     story.clean(io_buffer_size=io_buffer_size).clean(checkpoint=0, io_buffer_size=io_buffer_size)
     story.clean(RETENTION, checkpoint=0, io_buffer_size=io_buffer_size)
-    assert [left.offsets for left in story.told(oracle)] == [[1, 3, 4], [1, 3, 4], [3, 4]]
+    assert [left.offsets for left in story.reported(oracle)] == [[1, 3, 4], [1, 3, 4], [3, 4]]
 
 
 def test_output_that_outgrows_the_buffer_is_written_in_parts(oracle: Oracle) -> None:
     """Tombstones grow by their horizon: what is written is more than what was read."""
     story = Story().write("(a!) (b!) (c!) (d!) (e!) (f!) (g!) (h!) |").clean(io_buffer_size=284)
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     assert left.keys == "a! b! c! d! e! f! g! h!"
     assert left.stats["bytes_written"] > left.stats["bytes_read"] == 8 * 69
 
@@ -362,7 +363,7 @@ def test_indexes_do_not_depend_on_the_buffer(oracle: Oracle, interval: int) -> N
     found = []
     for io_buffer_size in (200, 1000, 10**6):
         story = Story(index_interval_bytes=interval).write("(a) (b) (a) | (c) (d) (b) | (e) (c) |")
-        (left,) = story.clean(io_buffer_size=io_buffer_size).told(oracle)
+        (left,) = story.clean(io_buffer_size=io_buffer_size).reported(oracle)
         found.append({name: left.files[f"{0:020d}.{name}"] for name in ("index", "timeindex")})
     assert found[0] == found[1] == found[2]
     # Five batches of 70 bytes; the first never has an entry. All records have one time.
@@ -373,7 +374,7 @@ def test_an_index_entry_is_the_last_offset_of_a_batch_and_where_that_begins(
     oracle: Oracle,
 ) -> None:
     story = Story(index_interval_bytes=0).write("(a,x) (b,y) (a,y) |").clean()
-    (left,) = story.told(oracle)
+    (left,) = story.reported(oracle)
     sizes = [each.header.size_in_bytes for each in left.batches]
     assert left.lasts == [1, 3, 5]
     assert left.files[f"{0:020d}.index"] == 16
@@ -401,21 +402,21 @@ def _damaged(change, size: int = 3000) -> Story:
 
 def test_a_batch_of_an_unknown_magic_stops_the_cleaner(oracle: Oracle) -> None:
     story = _damaged(lambda batch: batch[:16] + b"\x09" + batch[17:])
-    (left,) = story.clean(io_buffer_size=1000).told(oracle)
+    (left,) = story.clean(io_buffer_size=1000).reported(oracle)
     assert "error" in left.done
     assert left.segments == [0, 2]
 
 
 def test_a_batch_larger_than_what_is_left_of_the_file_stops_the_cleaner(oracle: Oracle) -> None:
     story = _damaged(lambda batch: batch[:-10])
-    (left,) = story.clean(io_buffer_size=1000).told(oracle)
+    (left,) = story.clean(io_buffer_size=1000).reported(oracle)
     assert "error" in left.done
     assert left.offsets[:1] == [0]
 
 
 def test_a_wrong_checksum_alone_goes_unnoticed_as_in_kafka(oracle: Oracle) -> None:
-    """The cleaner does not compute it: whoever reads is told, not whoever cleans."""
+    """The cleaner does not compute it: whoever reads is reported, not whoever cleans."""
     story = _damaged(lambda batch: batch[:17] + bytes(4) + batch[21:], size=30)
-    (left,) = story.clean().told(oracle)
+    (left,) = story.clean().reported(oracle)
     assert "error" not in left.done
     assert left.offsets == [1]

@@ -11,7 +11,7 @@ from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.legacy import encode_legacy_batch
 from kafka_format.record import SimpleRecord
-from tests.kafka_log.cleaner.stories import Left, Story
+from tests.kafka_log.cleaner.stories import CleanedLog, Story
 from tests.kafka_log.workload import START
 from tests.oracle.client import Oracle
 
@@ -54,10 +54,10 @@ def four_batches(
     for suffix, content in (("log", data), ("index", b""), ("timeindex", b"")):
         story.file(f"{0:020d}.{suffix}", content, modified=0)
     story.arguments = {"recovery_point": 7}
-    return story.step(do="roll")
+    return story.roll()
 
 
-def _old(left: Left) -> list[tuple[int, int]]:
+def _old(left: CleanedLog) -> list[tuple[int, int]]:
     """First and last offset of what is left of the four."""
     headers = [each.header for each in left.batches]
     return [(each.base_offset, each.last_offset) for each in headers if each.last_offset < 7]
@@ -69,7 +69,7 @@ def test_of_batches_some_are_discarded_whole_and_the_others_stay_as_they_are(
 ) -> None:
     form = _form(magic, codec)
     again = {"batches": "(2,3,7,end)", "messages": "(3,7,end)"}[form]
-    (left,) = four_batches(magic, codec).write(f"{again} |").clean().told(oracle)
+    (left,) = four_batches(magic, codec).write(f"{again} |").clean().reported(oracle)
     assert {each.magic for each in left.batches} == {2}
     assert (
         _old(left)
@@ -86,7 +86,7 @@ def test_of_seven_records_the_four_that_stay_keep_their_batches_offsets_and_time
 ) -> None:
     """Those without a key go: the first batch whole, of the others some records."""
     form = _form(magic, codec)
-    (left,) = four_batches(magic, codec, without_key=(0, 2, 3)).clean().told(oracle)
+    (left,) = four_batches(magic, codec, without_key=(0, 2, 3)).clean().reported(oracle)
     assert (left.stats["messages_read"], left.stats["messages_written"]) == (7, 4)
     assert left.stats["invalid_messages_read"] == 3
     assert left.offsets == [1, 4, 5, 6]

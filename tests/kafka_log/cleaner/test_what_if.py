@@ -12,10 +12,11 @@ from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.disk.overlay_files import OverlayFiles
 from tests.kafka_log.cleaner.cleaners import new_cleaner
-from tests.kafka_log.cleaner.cleaning import Case, planned_case
+from tests.kafka_log.cleaner.cleaning import CleaningCase, planned_case
 from tests.kafka_log.cleaner.test_cleaner import CONFIG, NOW, RETENTION, Topic
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session, log_config
+from tests.kafka_log.steps import Step, UpdateConfig
 from tests.oracle.client import Oracle
 
 YEARS = 10**11
@@ -192,12 +193,12 @@ def test_the_time_of_cleaning_is_when_kafkas_manager_changes_its_mind(oracle: Or
         runs = [_run(case, due, folder) for case, due in asked]
         found = oracle.call("clean_logs", runs=runs, timeout=600)
     later = never = 0
-    for (case, due), told in zip(asked, found, strict=True):
-        eligible = [one["is_eligible"] for one in told["passes"]]
+    for (case, due), reported in zip(asked, found, strict=True):
+        eligible = [one["is_eligible"] for one in reported["passes"]]
         if due.at_ms is None:
             never += 1
             assert eligible == [False], case.name
-        elif due.at_ms == case.passes[0]["time"]:
+        elif due.at_ms == case.passes[0].time:
             assert eligible == [True], case.name
         else:
             later += 1
@@ -206,39 +207,42 @@ def test_the_time_of_cleaning_is_when_kafkas_manager_changes_its_mind(oracle: Or
     assert never >= 3
 
 
-def _with(case: Case, lags: dict[str, Any]) -> Case:
+def _with(case: CleaningCase, lags: dict[str, Any]) -> CleaningCase:
     """Where time decides; `steps` has the settings once more."""
     config = dict(case.arguments["config"]) | lags
     first, *rest = case.passes
-    step, *steps = first["steps"]
-    step = step | {"config": dict(step["config"]) | lags}
+    step, *steps = first.steps
+    assert isinstance(step.action, UpdateConfig)
+    step = Step(UpdateConfig(dict(step.action.config) | lags))
     arguments = dict(case.arguments) | {"config": config}
-    passes = [dict(first) | {"steps": [step, *steps]}, *rest]
+    passes = [dataclasses.replace(first, steps=[step, *steps]), *rest]
     return dataclasses.replace(case, arguments=arguments, passes=passes)
 
 
-def _due(case: Case) -> Due | None:
+def _due(case: CleaningCase) -> Due | None:
     arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
     session = Session(OverlayFiles(case.source), arguments)
     if session.log.log_end_offset < 0:
         return None
     session.log.update_high_watermark(session.log.log_end_offset)
     one = case.passes[0]
-    for step in one["steps"]:
+    for step in one.steps:
         session.try_step(step)
     assert log_config(arguments).compact
-    checkpoint = one.get("checkpoint", arguments.get("checkpoint"))
-    return next_cleaning(session.log, checkpoint, one["time"])
+    checkpoint = arguments.get("checkpoint") if one.checkpoint is None else one.checkpoint
+    return next_cleaning(session.log, checkpoint, one.time)
 
 
-def _run(case: Case, due: Due, folder: Path) -> dict[str, Any]:
+def _run(case: CleaningCase, due: Due, folder: Path) -> dict[str, Any]:
     (folder / "kafka").mkdir(exist_ok=True)
-    one = dict(case.passes[0]) | {"only_if_eligible": True}
-    now = one["time"]
+    first = dataclasses.replace(case.passes[0], only_if_eligible=True)
+    now = first.time
     times = [now + YEARS] if due.at_ms is None else [due.at_ms]
     if due.at_ms is not None and due.at_ms > now:
         times = [due.at_ms - 1, due.at_ms]
-    later = {name: value for name, value in one.items() if name != "steps"}
-    passes = [(one if i == 0 else later) | {"time": each} for i, each in enumerate(times)]
+    later = dataclasses.replace(first, steps=())
+    passes = [
+        dataclasses.replace(first if i == 0 else later, time=each) for i, each in enumerate(times)
+    ]
     path = folder / "kafka" / case.source.name
     return dict(case.arguments) | {"path": path, "copy_from": case.source, "passes": passes}

@@ -103,7 +103,7 @@ def test_a_replay_of_transactions_stops_at_damage_or_goes_on_after_it(directory)
     data, _ = LOGS["no batch"]
     (directory / NAME).write_bytes(data)
     files = DiskFiles(str(directory))
-    stopped, resumed = (read_transactions(files, behind_damage=behind) for behind in (False, True))
+    stopped, resumed = (read_transactions(files, past_damage=each) for each in (False, True))
     assert (stopped.log_end_offset, resumed.log_end_offset) == (1, 3)
     assert list(map(str, stopped.problems)) == list(map(str, resumed.problems))
     assert len(resumed.problems) == 1

@@ -168,8 +168,8 @@ def test_a_search_that_is_given_up_says_where(monkeypatch):
     assert search.find(0) == 0
     assert search.unread("a.log") is None
     assert search.find(1) is None
-    told = search.unread("a.log")
-    at = told.location.position
+    reported = search.unread("a.log")
+    at = reported.location.position
     assert len(batch) < at < len(batch) + 20 * 61  # each costs half a mebibyte of about four
-    assert told.found == f"{len(log) - at} bytes not searched: too many look like headers"
+    assert reported.found == f"{len(log) - at} bytes not searched: too many look like headers"
     assert search.find(len(batch) + len(hostile)) is None

@@ -303,7 +303,7 @@ def test_remote_log_metadata(oracle: Oracle, tmp_path: Path) -> None:
     snapshot = remote.REMOTE_LOG_SEGMENT_METADATA_SNAPSHOT_RECORD.new(
         segment_leader_epochs=[{"leader_epoch": 0, "offset": 0}], start_offset=-5
     )
-    told = [
+    reported = [
         (0, segment),
         (0, segment.replace(custom_metadata=b"abc", txn_index_empty=True)),
         (0, segment.replace(start_offset=-1)),
@@ -313,11 +313,11 @@ def test_remote_log_metadata(oracle: Oracle, tmp_path: Path) -> None:
         (3, snapshot.replace(segment_leader_epochs=(), remote_log_segment_state=9)),
         (3, snapshot.replace(segment_leader_epochs=())),
     ]
-    told += [(0, segment.replace(remote_log_segment_state=state)) for state in range(-1, 5)]
-    told += [(1, update.replace(remote_log_segment_state=state)) for state in range(-1, 5)]
-    told += [(2, delete.replace(remote_partition_delete_state=state)) for state in range(-1, 4)]
+    reported += [(0, segment.replace(remote_log_segment_state=state)) for state in range(-1, 5)]
+    reported += [(1, update.replace(remote_log_segment_state=state)) for state in range(-1, 5)]
+    reported += [(2, delete.replace(remote_partition_delete_state=state)) for state in range(-1, 4)]
     pairs: list[Pair] = [(None, None), (None, b"\1\7\0"), (None, b"\1\0\1\2t"), (None, b"")]
-    for api_key, message in told:
+    for api_key, message in reported:
         pairs.append((None, bytes([1, api_key, 0]) + encode_message(message)))
         pairs.append((None, bytes([1, api_key, 4]) + encode_message(message)))
     assert_same(oracle, tmp_path, "remote", pairs)

@@ -70,7 +70,7 @@ def test_zeros_at_the_base_offset_end_what_is_shown_but_in_slot_0(
     path.write_bytes(times((7, 0), (8, 1), (9, 2), (9, 0), (10, 3)))
     with open_evidence(path) as file:
         index = IndexSlots(file, time_index.DTYPE, time_index.decode_time_index)
-        shown = [(position, slots.tolist()) for position, slots in index.shown()]
+        shown = [(position, slots.tolist()) for position, slots in index.dumped()]
         ends = index[0], index[-1]
     assert [entry for _, some in shown for entry in some] == [(7, 0), (8, 1), (9, 2)]
     assert all(position % (12 * slots) == 0 for position, _ in shown)

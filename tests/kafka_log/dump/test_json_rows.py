@@ -48,7 +48,7 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def log_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a real broker, and beside it a partition with damage of every kind."""
+    """A real broker's directory, and a partition with damage of every kind."""
     root = golden.unpack("clean-3.9.1", tmp_path_factory.mktemp("rows")) / "data"
     path = root / "damaged-0" / f"{0:020d}.log"
     path.parent.mkdir()

@@ -6,7 +6,7 @@ import pytest
 from kafka_format.columnar import compilation
 from kafka_format.java_text import decode_utf8
 from kafka_log.dump import kernels
-from tests.kafka_log.dump.test_built_dump import ODD_BYTES, odd_records, write_log
+from tests.kafka_log.dump.test_dump_oracle import ODD_BYTES, odd_records, write_log
 
 PLAIN = kernels.load(compiled=False)
 
@@ -61,7 +61,7 @@ def test_choices_and_optionals(loaded) -> None:
 
 @pytest.mark.parametrize("data", ODD_BYTES)
 def test_plain_kernels_replace_bytes_as_java_does(data: bytes) -> None:
-    """`decode_utf8` is held against Java in test_built_dump."""
+    """`decode_utf8` is held against Java in test_dump_oracle."""
     out = np.zeros(3 * len(data) + 1, np.uint8)
     end = PLAIN.put_text(out, 0, memoryview(data), 0, len(data))
     assert out[:end].tobytes() == decode_utf8(data).encode()

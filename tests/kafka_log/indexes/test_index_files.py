@@ -379,8 +379,8 @@ DRAW: dict[str, Callable[[random.Random], list[Step]]] = {
 }
 
 
-def _compare(ours: OurIndex, run: dict[str, Any], told: list[dict[str, Any]]) -> None:
-    for place, (step, kafkas) in enumerate(zip(run["steps"], told, strict=True)):
+def _compare(ours: OurIndex, run: dict[str, Any], reported: list[dict[str, Any]]) -> None:
+    for place, (step, kafkas) in enumerate(zip(run["steps"], reported, strict=True)):
         error: Exception | None = None
         answer = None
         try:
@@ -417,8 +417,8 @@ def _run_both(
     oracle: Oracle, kind: str, runs: list[dict[str, Any]], seeds: Sequence[int] | None = None
 ) -> None:
     """`seeds`: by which the runs were drawn, if they were."""
-    told = oracle.call("run_indexes", runs=runs)
-    for run, steps_told, seed in zip(runs, told, seeds or [None] * len(runs), strict=True):
+    reported = oracle.call("run_indexes", runs=runs)
+    for run, steps_told, seed in zip(runs, reported, seeds or [None] * len(runs), strict=True):
         for kind_of_files in (DiskFiles, OverlayFiles):
             directory = Path(run["path"]).parent / kind_of_files.__name__
             directory.mkdir()

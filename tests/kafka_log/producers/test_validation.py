@@ -1,4 +1,4 @@
-"""What a leader refuses of producers: each case told beforehand, and confirmed by Kafka's log."""
+"""What a leader refuses from producers: each case stated first, and confirmed by Kafka's log."""
 
 from pathlib import Path
 from typing import Any
@@ -191,8 +191,8 @@ def test_what_producers_may_do(oracle: Oracle, memory_path: Path, name: str) -> 
     steps = [step | {"may_fail": True} for step, _ in CASES[name]]
     expected = [outcome for _, outcome in CASES[name]]
     arguments = {"time": START, "transaction_verification": True}
-    told = oracle.run_log(memory_path / "orders-0", steps=steps, **arguments)["steps"]
-    assert [_outcome(answer) for answer in told] == expected
+    reported = oracle.run_log(memory_path / "orders-0", steps=steps, **arguments)["steps"]
+    assert [_outcome(answer) for answer in reported] == expected
     ours = memory_path / "orders-1"
     ours.mkdir()
     session = Session(

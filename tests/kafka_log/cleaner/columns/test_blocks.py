@@ -16,8 +16,9 @@ from kafka_format.compression import Codec, compress
 from kafka_format.errors import FormatError
 from kafka_format.log_file import AnyBatch
 from kafka_format.record import Header, Record, SimpleRecord, TimestampType
+from kafka_log.checkpoints import LastRun
 from kafka_log.cleaner.cleaner import CleanableSegment, RoundResult
-from kafka_log.cleaner.columns.blocks import Piece
+from kafka_log.cleaner.columns.blocks import BlockPiece
 from kafka_log.cleaner.columns.read_buffer import BlockBuffer, BlockReader, ReadBuffer
 from kafka_log.cleaner.decision import (
     BatchDecision,
@@ -114,7 +115,9 @@ class _Told:
     def on_segment(self, segment: CleanableSegment, record_filter: RecordFilter) -> None:
         self.positions.clear()
 
-    def on_piece(self, piece: Piece, decisions: BlockDecisions, records: PieceDecisions) -> None:
+    def on_piece(
+        self, piece: BlockPiece, decisions: BlockDecisions, records: PieceDecisions
+    ) -> None:
         assert len(decisions) == len(piece.batches) == len(records.counts)
         assert len(records.reasons) == len(records.latest_of) == piece.edges[-1]
         for i in range(len(decisions)):
@@ -137,9 +140,8 @@ class _Told:
 
 def _cleaned(directory: Path, witness: Witness, **how: Any) -> RoundResult | str:
     """What came of a round, or what it ended with."""
-    log = PartitionLog.open(
-        DiskFiles(directory), CONFIG, system_clock, Scheduler(system_clock), recovery_point=2**62
-    )
+    last_run = LastRun(recovery_point=2**62)
+    log = PartitionLog.open(DiskFiles(directory), CONFIG, Scheduler(system_clock), last_run)
     log.update_high_watermark(log.log_end_offset)
     try:
         cleaned = new_cleaner(CONFIG, lambda: NOW, witness=witness, **how).clean(log, None)
@@ -167,10 +169,10 @@ def test_blocks_leave_the_bytes_that_records_one_by_one_leave(tmp_path: Path, se
     for columnar in (True, False):
         directory = tmp_path / str(columnar) / "orders-0"
         _write_log(directory, seed)
-        told = _Told()
-        cleaned = _cleaned(directory, told, columnar=columnar, io_buffer_size=size)
-        assert isinstance(cleaned, str) or told.kept == cleaned.stats.messages_written
-        found.append((cleaned, told.kept, told.positions, _files(directory)))
+        reported = _Told()
+        cleaned = _cleaned(directory, reported, columnar=columnar, io_buffer_size=size)
+        assert isinstance(cleaned, str) or reported.kept == cleaned.stats.messages_written
+        found.append((cleaned, reported.kept, reported.positions, _files(directory)))
     by_columns, by_rows = found
     assert by_columns[0] == by_rows[0]
     assert by_columns[3] == by_rows[3]

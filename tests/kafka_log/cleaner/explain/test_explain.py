@@ -1,4 +1,4 @@
-"""Each rule by name, on logs whose outcome can be told by hand."""
+"""Each rule by name, on logs whose outcome can be reported by hand."""
 
 import re
 from pathlib import Path
@@ -13,6 +13,7 @@ from kafka_format.record import SimpleRecord
 from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.explain.rows import ReasonRows
 from kafka_log.cleaner.offset_map import Keys
+from kafka_log.cleaner.passes import Schedule
 from kafka_log.cleaner.reasons import BY_CODE, KEPT, Reason
 from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3, CleanerRules
 from kafka_log.config.log_config import LogConfig
@@ -29,7 +30,7 @@ CONFIG_WITH_LAG = LogConfig(
 WAYS = [{}, {"columnar": False}, {"keys": Keys.EXACT}]
 
 
-class Told:
+class ExplainedRows:
     """Rows as plain values."""
 
     def __init__(self) -> None:
@@ -80,20 +81,22 @@ def way(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def tell(
     log: PartitionLog, checkpoint: int | None = None, *, now: int = NOW, **options: Any
-) -> Told:
-    told = Told()
-    asked = {name: options.pop(name) for name in ("rounds", "only_when_due") if name in options}
+) -> ExplainedRows:
+    reported = ExplainedRows()
+    schedule = Schedule(
+        passes=options.pop("rounds", 1), only_when_due=options.pop("only_when_due", False)
+    )
     explain(
         log,
         checkpoint,
-        told,
+        reported,
         make_cleaner=lambda witness: new_cleaner(
             log.config, lambda: now, witness=witness, **options
         ),
         now_ms=now,
-        **asked,
+        schedule=schedule,
     )
-    return told
+    return reported
 
 
 def replicated(topic: Topic) -> PartitionLog:
@@ -108,10 +111,10 @@ def test_the_newest_record_of_a_key_stays_and_tells_the_others_who_superseded_th
     topic.put(("a", "1"), ("b", "1"), ("a", "2"))
     topic.put(("a", "3"))
     topic.roll()
-    told = tell(replicated(topic), **way)
-    assert told.records == {0: "superseded", 1: "latest", 2: "superseded", 3: "latest"}
-    assert (told.of(0)["superseded_by"], told.of(2)["superseded_by"]) == (3, 3)
-    assert [told.of(offset)["key"] for offset in range(4)] == [b"a", b"b", b"a", b"a"]
+    reported = tell(replicated(topic), **way)
+    assert reported.records == {0: "superseded", 1: "latest", 2: "superseded", 3: "latest"}
+    assert (reported.of(0)["superseded_by"], reported.of(2)["superseded_by"]) == (3, 3)
+    assert [reported.of(offset)["key"] for offset in range(4)] == [b"a", b"b", b"a", b"a"]
 
 
 def test_a_clean_record_stays_if_no_dirty_one_has_its_key(path: Path, way: dict[str, Any]) -> None:
@@ -120,8 +123,8 @@ def test_a_clean_record_stays_if_no_dirty_one_has_its_key(path: Path, way: dict[
     topic.roll()
     topic.put(("b", "2"))
     topic.roll()
-    told = tell(replicated(topic), checkpoint=2, **way)
-    assert told.records == {0: "key_not_dirty", 1: "superseded", 2: "latest"}
+    reported = tell(replicated(topic), checkpoint=2, **way)
+    assert reported.records == {0: "key_not_dirty", 1: "superseded", 2: "latest"}
 
 
 def test_a_tombstone_gets_a_horizon_waits_for_it_and_goes(path: Path, way: dict[str, Any]) -> None:
@@ -192,9 +195,9 @@ def test_the_last_batch_of_a_producer_stays_empty(path: Path, way: dict[str, Any
     topic.put(("a", "2"))
     topic.put(("b", "1"))
     topic.roll()
-    told = tell(replicated(topic), **way)
-    assert told.records == {0: "superseded", 1: "marker_kept", 2: "latest", 3: "latest"}
-    assert told.batches == {0: "empty_batch_kept_last_of_producer"}
+    reported = tell(replicated(topic), **way)
+    assert reported.records == {0: "superseded", 1: "marker_kept", 2: "latest", 3: "latest"}
+    assert reported.batches == {0: "empty_batch_kept_last_of_producer"}
     # The producer is forgotten: its empty batch goes, and nothing was read of it.
     topic.log.remove_expired_producers(NOW + topic.log.config.producer_id_expiration_ms + 1)
     assert tell(topic.log, 0, **way).batches == {0: "empty_batch_removed"}
@@ -206,9 +209,9 @@ def test_the_last_batch_of_the_cleanable_part_stays_empty(path: Path, way: dict[
     topic.put(("b", None))
     topic.roll()
     tell(replicated(topic), **way)
-    told = tell(topic.log, 0, now=NOW + RETENTION, **way)
-    assert told.records == {0: "latest", 1: "tombstone_past_horizon"}
-    assert told.batches == {1: "empty_batch_kept_end_of_round"}
+    reported = tell(topic.log, 0, now=NOW + RETENTION, **way)
+    assert reported.records == {0: "latest", 1: "tombstone_past_horizon"}
+    assert reported.batches == {1: "empty_batch_kept_end_of_round"}
 
 
 def test_a_full_map_leaves_the_rest_of_the_segment_and_segments_behind_it(
@@ -223,8 +226,8 @@ def test_a_full_map_leaves_the_rest_of_the_segment_and_segments_behind_it(
     topic.roll()
     log = replicated(topic)
     # 72 bytes are three slots, of which nine tenths may be used: two keys.
-    told = tell(log, dedupe_buffer_size=72, **way)
-    assert told.records == {0: "latest", 1: "latest", 2: "after_map", 3: "not_reached"}
+    reported = tell(log, dedupe_buffer_size=72, **way)
+    assert reported.records == {0: "latest", 1: "latest", 2: "after_map", 3: "not_reached"}
 
 
 def test_rounds_count_on_until_nothing_is_dirty(path: Path, way: dict[str, Any]) -> None:
@@ -234,12 +237,16 @@ def test_rounds_count_on_until_nothing_is_dirty(path: Path, way: dict[str, Any])
         topic.put(("b", value))
         topic.put(("c", value))
     topic.roll()
-    told = tell(replicated(topic), dedupe_buffer_size=72, rounds=None, **way)
-    gone = {row["offset"]: row["round"] for row in told.rows if row["rule"] is Reason.SUPERSEDED}
+    reported = tell(replicated(topic), dedupe_buffer_size=72, rounds=None, **way)
+    gone = {
+        row["offset"]: row["round"] for row in reported.rows if row["rule"] is Reason.SUPERSEDED
+    }
     assert set(gone) == {0, 1, 2}
-    last = max(row["round"] for row in told.rows)
+    last = max(row["round"] for row in reported.rows)
     kept = [
-        row["offset"] for row in told.rows if row["round"] == last and row["rule"].verdict == KEPT
+        row["offset"]
+        for row in reported.rows
+        if row["round"] == last and row["rule"].verdict == KEPT
     ]
     assert kept == [3, 4, 5]
 
@@ -249,8 +256,8 @@ def test_without_anything_dirty_there_is_no_round(path: Path) -> None:
     topic.put(("a", "1"), ("a", "2"))
     topic.roll()
     topic.put(("a", "3"))
-    told = tell(replicated(topic), checkpoint=2)
-    assert told.records == {0: "not_dirty", 1: "not_dirty", 2: "not_cleanable_active_segment"}
+    reported = tell(replicated(topic), checkpoint=2)
+    assert reported.records == {0: "not_dirty", 1: "not_dirty", 2: "not_cleanable_active_segment"}
 
 
 def test_what_is_not_due_is_told_apart_where_only_due_logs_are_asked_for(path: Path) -> None:
@@ -263,8 +270,8 @@ def test_what_is_not_due_is_told_apart_where_only_due_logs_are_asked_for(path: P
     log.update_config(
         LogConfig(min_cleanable_dirty_ratio=0.9, cleanup_policy=frozenset({"compact"}))
     )
-    told = tell(log, 1, only_when_due=True)
-    assert told.records == {0: "not_due", 1: "not_due"}
+    reported = tell(log, 1, only_when_due=True)
+    assert reported.records == {0: "not_due", 1: "not_due"}
     assert tell(log, 1).records == {0: "superseded", 1: "latest"}
 
 
@@ -275,13 +282,13 @@ def test_an_open_transaction_holds_what_lies_behind_it_and_is_named(path: Path) 
     topic.put(("x", "open"), producer_id=7)
     topic.roll()
     topic.put(("a", "2"))
-    told = tell(replicated(topic))
-    assert told.records == {
+    reported = tell(replicated(topic))
+    assert reported.records == {
         0: "latest",
         1: "not_cleanable_open_transaction",
         2: "not_cleanable_active_segment",
     }
-    assert told.of(1)["unreached"].producer_id == 7
+    assert reported.of(1)["unreached"].producer_id == 7
 
 
 def test_what_is_not_replicated_is_not_cleanable(path: Path) -> None:
@@ -299,9 +306,12 @@ def test_min_compaction_lag_holds_until_the_youngest_record_is_old_enough(path: 
     topic.put(("a", "1"))
     topic.roll()
     topic.put(("a", "2"))
-    told = tell(replicated(topic), now=NOW + 49)
-    assert told.records == {0: "not_cleanable_compaction_lag", 1: "not_cleanable_active_segment"}
-    assert told.of(0)["unreached"].until_ms == NOW + 50
+    reported = tell(replicated(topic), now=NOW + 49)
+    assert reported.records == {
+        0: "not_cleanable_compaction_lag",
+        1: "not_cleanable_active_segment",
+    }
+    assert reported.of(0)["unreached"].until_ms == NOW + 50
     assert tell(topic.log, now=NOW + 50).records[0] == "latest"
 
 
@@ -335,8 +345,8 @@ def test_the_end_of_a_round_is_a_reason_where_the_release_knows_it(
     given |= {"base_sequence": 0, "base_offset": 0}
     topic.log.append_as_follower(encode_batch(without_key, partition_leader_epoch=0, **given), 0)
     topic.roll()
-    told = tell(replicated(topic), rules=rules, **way)
-    assert (told.records, told.batches) == ({0: "no_key"}, {0: told_as})
+    reported = tell(replicated(topic), rules=rules, **way)
+    assert (reported.records, reported.batches) == ({0: "no_key"}, {0: told_as})
 
 
 @pytest.mark.parametrize(
@@ -364,9 +374,9 @@ def test_a_tombstone_of_an_old_format_goes_by_the_age_of_its_segment(
     first, last_clean, *_ = topic.log.log_segments
     first.set_last_modified(NOW - older_by)
     last_clean.set_last_modified(NOW)
-    told = tell(replicated(topic), 3, rules=rules)
-    assert told.records == {0: "key_not_dirty", 1: rule, 2: "key_not_dirty", 3: "latest"}
-    assert told.of(1).get("delete_horizon") == horizon
+    reported = tell(replicated(topic), 3, rules=rules)
+    assert reported.records == {0: "key_not_dirty", 1: rule, 2: "key_not_dirty", 3: "latest"}
+    assert reported.of(1).get("delete_horizon") == horizon
 
 
 def test_every_rule_is_documented_under_its_name() -> None:

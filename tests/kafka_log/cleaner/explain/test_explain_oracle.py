@@ -1,4 +1,4 @@
-"""What is told to stay is what lies in the log that Kafka's own Cleaner left."""
+"""The records explained as kept are those in the log that Kafka's own Cleaner left."""
 
 import shutil
 from collections import Counter
@@ -16,18 +16,22 @@ from kafka_log.cleaner.cleaner import RoundResult
 from kafka_log.cleaner.explain.explain import explain
 from kafka_log.cleaner.explain.rows import ReasonRows
 from kafka_log.cleaner.reasons import BY_CODE, Reason
-from kafka_log.cleaner.releases import KAFKA_3_9_1
+from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3
 from kafka_log.disk.files import DiskFiles
 from tests.kafka_log.cleaner.cleaners import new_cleaner
-from tests.kafka_log.cleaner.cleaning import Case, lived_cases, planned_case
+from tests.kafka_log.cleaner.cleaning import CleaningCase, lived_cases, planned_case
+from tests.kafka_log.cleaner.passes import CleaningPass
 from tests.kafka_log.compare import scratch
 from tests.kafka_log.driver import Session
 from tests.oracle.client import Oracle
+from tests.show import seen_by
 
+_SUITES = {"cleaner": "explain", "cleaner-snappy": "explain", "cleaner-life": "explain-life"}
+"""The suites that show an explained case, by the one that shows its cleaning."""
 _COUNTED = ("messages_read", "messages_written", "invalid_messages_read")
 
 
-class Told:
+class PassRows:
     """Rows of one pass, as plain values."""
 
     def __init__(self) -> None:
@@ -64,58 +68,58 @@ class Told:
         }
 
 
-def run_case(case: Case, directory: Path, theirs: Mapping[str, Any]) -> list[Told]:
-    """All passes of a case, explained; the sums of each are Kafka's own."""
+def run_case(case: CleaningCase, directory: Path, theirs: Mapping[str, Any]) -> list[PassRows]:
+    """Explain all passes of a case; the sums of each are Kafka's own."""
     arguments = {"log_start_offset": 0, "recovery_point": 0} | dict(case.arguments)
     session = Session(DiskFiles(directory), arguments)
     if session.log.log_end_offset >= 0:
         session.log.update_high_watermark(session.log.log_end_offset)
     checkpoint = arguments.get("checkpoint")
-    found: list[Told] = []
+    found: list[PassRows] = []
     for one, expected in zip(case.passes, theirs["passes"], strict=True):
-        for step in one.get("steps", ()):
+        for step in one.steps:
             session.try_step(step)
-        session.clock.now_ms = one["time"]
-        checkpoint = one.get("checkpoint", checkpoint)
+        session.clock.now_ms = one.time
+        checkpoint = checkpoint if one.checkpoint is None else one.checkpoint
         if "error" in expected:
-            return found  # that ours fails there too is for test_cleaner_oracle.py
+            return found  # test_cleaner_oracle.py checks that ours fails there too
         if "stats" not in expected:
-            continue  # not dirty enough to be asked for
-        told = Told()
-        done = pass_of(session, case, one, checkpoint, told)
+            continue  # not dirty enough to be cleaned
+        rows = PassRows()
+        done = pass_of(session, case, one, checkpoint, rows)
         checkpoint = expected["next_dirty_offset"]
         if done:
             assert done[0].next_dirty_offset == checkpoint, case.name
             sums = {name: expected["stats"][name] for name in _COUNTED}
-            assert told.sums() == sums, case.name
-        found.append(told)
+            assert rows.sums() == sums, case.name
+        found.append(rows)
     session.close(case.arguments["close"])
     return found
 
 
 def pass_of(
-    session: Session, case: Case, one: Mapping[str, Any], checkpoint: int | None, told: Told
+    session: Session, case: CleaningCase, one: CleaningPass, checkpoint: int | None, rows: PassRows
 ) -> list[RoundResult]:
     return explain(
         session.log,
         checkpoint,
-        told,
+        rows,
         make_cleaner=lambda witness: new_cleaner(
             session.log.config,
             session.clock,
-            dedupe_buffer_size=one["dedupe_buffer_size"],
-            io_buffer_size=one["io_buffer_size"],
+            dedupe_buffer_size=one.dedupe_buffer_size,
+            io_buffer_size=one.io_buffer_size,
             keys=case.keys,
-            columnar=one["columnar"],
+            columnar=one.columnar,
             witness=witness,
             rules=case.rules,
         ),
-        now_ms=one["time"],
+        now_ms=one.time,
     )
 
 
 def left_by_kafka(directory: Path) -> tuple[list[int], list[int]] | None:
-    """Offsets of all records, and last offsets of the batches without any; None of damage."""
+    """Offsets of all records, and last offsets of batches without any; None if damaged."""
     try:
         return _left(directory)
     except FormatError:
@@ -135,7 +139,7 @@ def _left(directory: Path) -> tuple[list[int], list[int]]:
     return sorted(records), sorted(empty)
 
 
-def check(oracle: Oracle, folder: Path, cases: list[Case]) -> Counter[Reason]:
+def check(oracle: Oracle, folder: Path, cases: list[CleaningCase]) -> Counter[Reason]:
     (folder / "kafka").mkdir()
     kafkas = [folder / "kafka" / case.source.name for case in cases]
     runs = [
@@ -149,18 +153,24 @@ def check(oracle: Oracle, folder: Path, cases: list[Case]) -> Counter[Reason]:
             continue  # a directory that does not load
         ours = folder / "ours" / case.source.name
         shutil.copytree(case.source, ours)
-        before = left_by_kafka(case.source)
-        told = run_case(case, ours, theirs)
-        for each in told:
-            rules += each.rules
-        if before is None or len(told) < len(case.passes):
-            continue
-        assert (told[-1].kept, told[-1].kept_batches) == left_by_kafka(kafka), case.name
-        if len(told) == 1:
-            assert sorted(row[0] for row in told[0].records) == before[0], (
-                case.name
-            )  # every record has a row
-            assert {row[0] for row in told[0].batches} >= set(before[1]), case.name
+        with seen_by(_SUITES[case.suite], case.seed if case.rules is KAFKA_4_3 else None):
+            rules += check_case(case, ours, kafka, theirs)
+    return rules
+
+
+def check_case(
+    case: CleaningCase, ours: Path, kafka: Path, theirs: Mapping[str, Any]
+) -> Counter[Reason]:
+    before = left_by_kafka(case.source)
+    explained = run_case(case, ours, theirs)
+    rules = sum((each.rules for each in explained), Counter[Reason]())
+    if before is None or len(explained) < len(case.passes):
+        return rules
+    last = explained[-1]
+    assert (last.kept, last.kept_batches) == left_by_kafka(kafka), case.name
+    if len(explained) == 1:  # every record has a row
+        assert sorted(offset for offset, _ in last.records) == before[0], case.name
+        assert {offset for offset, _, _ in last.batches} >= set(before[1]), case.name
     return rules
 
 
