@@ -134,7 +134,8 @@ def _report(exported: ExportResult, *, quiet: bool) -> None:
 
 
 def _exit_code(exported: ExportResult) -> int:
-    from kafka_log.checks.finding import RULES, Severity
+    from kafka_log.checks.rules import RULES
+    from kafka_log.checks.rules.rule import Severity
 
     findings = exported.findings or {}
     problems = [each for each in exported.inputs if each.problem is not None]

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_log.checks.finding import RULES, Severity
+from kafka_log.checks.rules import RULES
+from kafka_log.checks.rules.rule import Severity
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

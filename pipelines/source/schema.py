@@ -370,6 +370,7 @@ FINDINGS: Columns = (
     ("found", STRING, "what is there"),
     ("expected", STRING, "what should be"),
     ("on_restart", STRING, "what a broker does about it when it starts"),
+    ("what_to_do", STRING, "the first advice of the rule's page"),
 )
 COMPACTION: Columns = (
     *_TOPIC,

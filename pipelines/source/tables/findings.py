@@ -100,6 +100,7 @@ def finding_row(finding: Finding) -> Row:
     return finding._asdict() | {
         "severity": str(finding.severity),
         "on_restart": finding.on_restart,
+        "what_to_do": finding.what_to_do,
     }
 
 

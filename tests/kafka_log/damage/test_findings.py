@@ -12,7 +12,7 @@ from kafka_format.errors import (
     TruncatedError,
     UnsupportedError,
 )
-from kafka_log.checks.finding import RULES
+from kafka_log.checks.rules import RULES
 from kafka_log.damage import findings
 from kafka_log.damage.walk import Gap
 

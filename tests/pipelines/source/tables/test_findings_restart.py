@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_log.checks.finding import RULES
+from kafka_log.checks.rules import RULES
 from tests.oracle.client import Oracle, OracleError
 from tests.pipelines.source.tables.test_findings import (
     CASES,

@@ -1,0 +1,26 @@
+"""The rules by their ids. docs/findings has a page per rule.
+
+directory_rules         DIR directories, CKP checkpoints, MET other small files
+index_rules             IDX .index, TIX .timeindex
+internal_topic_rules    REC coordinator and metadata records
+log_rules               LOG .log
+producer_rules          TXN .txnindex, SNP .snapshot, LEP leader epochs
+rule                    Rule and Severity
+
+An id never changes: a rule that is dropped leaves a gap.
+"""
+
+from kafka_log.checks.rules.directory_rules import DIRECTORY_RULES
+from kafka_log.checks.rules.index_rules import INDEX_RULES
+from kafka_log.checks.rules.internal_topic_rules import INTERNAL_TOPIC_RULES
+from kafka_log.checks.rules.log_rules import LOG_RULES
+from kafka_log.checks.rules.producer_rules import PRODUCER_RULES
+from kafka_log.checks.rules.rule import Rule
+
+RULES: dict[str, Rule] = {
+    **LOG_RULES,
+    **INDEX_RULES,
+    **PRODUCER_RULES,
+    **DIRECTORY_RULES,
+    **INTERNAL_TOPIC_RULES,
+}
