@@ -161,13 +161,14 @@ def check(oracle: Oracle, folder: Path, cases: list[CleaningCase]) -> Counter[Re
 def check_case(
     case: CleaningCase, ours: Path, kafka: Path, theirs: Mapping[str, Any]
 ) -> Counter[Reason]:
-    before = left_by_kafka(case.source)
+    before, after = left_by_kafka(case.source), left_by_kafka(kafka)
     explained = run_case(case, ours, theirs)
     rules = sum((each.rules for each in explained), Counter[Reason]())
-    if before is None or len(explained) < len(case.passes):
+    # A life may append a batch whose records nobody can read, to a segment that is not cleaned.
+    if before is None or after is None or len(explained) < len(case.passes):
         return rules
     last = explained[-1]
-    assert (last.kept, last.kept_batches) == left_by_kafka(kafka), case.name
+    assert (last.kept, last.kept_batches) == after, case.name
     if len(explained) == 1:  # every record has a row
         assert sorted(offset for offset, _ in last.records) == before[0], case.name
         assert {offset for offset, _, _ in last.batches} >= set(before[1]), case.name
