@@ -1,22 +1,46 @@
 """What checks of several files or partitions need to know of each. Plain, picklable values.
 
+Depth               how much of a log is read
 AuditedPartition    a partition directory and its context, for every check
 SegmentSummary      what reading a `.log` has shown, for checks between segments
 PartitionFacts      what the checks of a partition have shown, for checks between partitions
+AuditedBroker       the log dirs of one node and their context, for checks between partitions
+NotChecked          something that was not checked, and why
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.checks.finding import About
 
 if TYPE_CHECKING:
     from kafka_format.producer_snapshot import ProducerSnapshotEntry
     from kafka_log.config.log_config import LogConfig
-    from kafka_log.inventory.inventory import Partition
+    from kafka_log.config.settings import Settings
+    from kafka_log.inventory.inventory import Broker, Partition
     from kafka_log.producers.transactions import OpenTransaction
+
+
+class Depth(StrEnum):
+    """How much of a log is read."""
+
+    FULL = "full"
+    """Every record is decoded, and every checksum verified."""
+    HEADERS = "headers"
+    """Only batch headers and side files."""
+
+
+class NotChecked(NamedTuple):
+    """Something that was not checked, and why."""
+
+    what: str
+    """What an audit would have checked, such as `replica assignments`."""
+    why: str
+    path: str = ""
+    """The file or directory it is about; empty if it is about everything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +56,7 @@ class AuditedPartition:
     """Whether its log dir was stopped cleanly; None if nothing shows that a broker used it."""
     knows_settings: bool = False
     """Whether the cluster metadata, or the user, gave the settings of the topic."""
+    depth: Depth = Depth.FULL
 
     @property
     def path(self) -> str:
@@ -79,3 +104,13 @@ class PartitionFacts:
     producers: tuple[ProducerSnapshotEntry, ...] = ()
     """Every producer at the log end, as a snapshot there would have it."""
     open_transactions: tuple[OpenTransaction, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedBroker:
+    """The log dirs of one node, with what all of its checks need."""
+
+    broker: Broker
+    settings: Settings
+    now_ms: int
+    depth: Depth = Depth.FULL
