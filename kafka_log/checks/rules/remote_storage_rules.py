@@ -1,7 +1,5 @@
 """The rules about tiered storage: RMT."""
 
-from __future__ import annotations
-
 from kafka_log.checks.rules.rule import Rule
 
 REMOTE_STORAGE_RULES: dict[str, Rule] = {}

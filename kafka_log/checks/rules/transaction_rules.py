@@ -1,7 +1,5 @@
 """The rules about transactions and their coordinator: TRN."""
 
-from __future__ import annotations
-
 from kafka_log.checks.rules.rule import Rule
 
 TRANSACTION_RULES: dict[str, Rule] = {}
