@@ -291,6 +291,7 @@ def test_both_kinds_of_quorum_are_there() -> None:
         for state in golden.shared(name).rglob("quorum-state")
     }
     assert versions == {
+        "small-4.3.1": "1",
         "unclean-4.3.1": "1",
         "groups-4.3.1": "1",
         "clean-3.9.1": "1",

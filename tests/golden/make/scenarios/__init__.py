@@ -8,6 +8,7 @@ from tests.golden.make.scenarios import (
     groups_431,
     legacy_0102,
     legacy_282,
+    small_431,
     unclean_391,
     unclean_431,
 )
@@ -22,5 +23,6 @@ SCENARIOS: dict[str, ModuleType] = {
         unclean_391,
         legacy_282,
         legacy_0102,
+        small_431,
     )
 }
