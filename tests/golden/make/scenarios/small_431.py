@@ -67,7 +67,7 @@ def write_codecs(java: Driver) -> None:
         java.producer(codec, compression_type=codec)
         sent = [
             record("codecs", 0, b"key-%d" % i, b"value %d, " % i * 5, timestamp=T0 + at)
-            for i in range(24)
+            for i in range(20)
         ]
         java.send(codec, sent)
     for topic in ("stamped", "trimmed"):
@@ -93,7 +93,7 @@ def _both(key: bytes, life: bytes, now: int) -> list[dict[str, object]]:
     return [
         record("orders", partition, key, life + b" life", timestamp=now + i)
         for partition in (0, 1)
-        for i in range(2)
+        for i in range(3 - partition)
     ]
 
 
@@ -111,8 +111,8 @@ def join_group(java: Driver) -> None:
     config = {"group.id": "group", "group.protocol": "consumer", "client.id": "reader"}
     config |= {"auto.offset.reset": "earliest", "enable.auto.commit": "false"}
     java("consumer", name="reader", config=config, topics=["codecs"])
-    java("poll", names=["reader"], records=120)
-    offset = {"topic": "codecs", "partition": 0, "offset": 120, "metadata": ""}
+    java("poll", names=["reader"], records=100)
+    offset = {"topic": "codecs", "partition": 0, "offset": 100, "metadata": ""}
     java("commit", name="reader", offsets=[offset])
     java("begin", name="committer")
     java("send_offsets", name="committer", group="in-transaction", offsets=[offset])
