@@ -1,7 +1,7 @@
 """What Kafka's own tools see of a changed file: kafka-dump-log, and the start of a broker.
 
     DumpLog(oracle, bench).sees(change)         it prints a problem, or fails
-    Start(oracle, bench, scratch).sees(change)  it fails, cuts, rebuilds or removes something
+    Start(oracle, bench, scratch).sees(change)  it fails, cuts, repairs or removes something
 
 The bench has the change while they look.
 """
@@ -85,17 +85,14 @@ class Start:
         self._healthy = self._start()
 
     def sees(self, change: Change) -> bool:
-        """Whether the start fails, or leaves anything else than after the healthy one.
+        """Whether the start fails, or leaves anything else than the healthy one, plus the change.
 
-        What it leaves may have the changed byte in the changed file, and nothing else.
+        So a file that is rewritten counts as well: the damage is gone after it, said or not.
         """
         now = self._start()
-        if now.answers != self._healthy.answers:
-            return True
-        expected = dict(self._healthy.files)
-        if expected.get(change.file) == _digest(self._bench.files[change.file]):
-            expected[change.file] = _digest(change.apply(self._bench.files[change.file]))
-        return now.files != expected
+        change_only = _digest(change.apply(self._bench.files[change.file]))
+        expected = self._healthy.files | {change.file: change_only}
+        return now.answers != self._healthy.answers or now.files != expected
 
     def _start(self) -> _Started:
         shutil.rmtree(self._copy, ignore_errors=True)
