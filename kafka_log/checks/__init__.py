@@ -8,6 +8,9 @@ facts           what checks of several files or partitions need to know of each
 finding         Finding: what is wrong, where, and by which rule
 index_entries   entries of an offset and a time index against the batches of the log
 log_pieces      a piece of a log as the checks see it
+checkpoint_checks   the offset checkpoints against the logs
+identities      meta.properties, partition.metadata and the cluster metadata
+leftovers       files and directories that unfinished operations left
 logs            batches, checksums, and the end of a `.log` file
 offsets_in_log      offsets and timestamps of batches and of their records
 partition_checks    one partition: what its files say of each other

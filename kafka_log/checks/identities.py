@@ -1,0 +1,318 @@
+"""Check who a log dir and its replicas belong to: meta.properties, partition.metadata, the image.
+
+Whether a directory becomes stray is decided by loading.log_dir_recovery, as for `recover`. The
+metadata on these disks may be older than that of the quorum, so a stray is never more than a
+warning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kafka_format.java_text import uuid_text
+from kafka_log.checks.checkpoint_checks import Directories
+from kafka_log.checks.facts import NotChecked
+from kafka_log.checks.finding import About, Finding
+from kafka_log.inventory.directory import list_directory
+from kafka_log.loading.log_dir_recovery import Assignments, Fate, fate_of
+from kafka_log.loading.metadata_log import METADATA_TOPIC_ID
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
+
+if TYPE_CHECKING:
+    import uuid
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kafka_log.checks.facts import AuditedBroker, PartitionFacts
+    from kafka_log.disk.files import Files
+    from kafka_log.inventory.cluster_metadata import ClusterMetadata
+    from kafka_log.inventory.inventory import Broker, Inventory, LogDir, Partition
+
+_REPLICAS = (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+_RESERVED_BELOW = 100
+_ASSIGNMENTS = "replica assignments"
+
+
+def check_identities(
+    audited: AuditedBroker, facts: Sequence[PartitionFacts], _files_of: Callable[[str], Files]
+) -> Iterator[Finding | NotChecked]:
+    """Yield what is wrong with the ids of a broker's log dirs, topics and replicas."""
+    broker = audited.broker
+    yield from _log_dir_findings(broker)
+    yield from _topic_id_findings(broker)
+    metadata = broker.metadata
+    why = _why_unknown(metadata)
+    if metadata is None or broker.node_id is None or why:
+        yield NotChecked(_ASSIGNMENTS, why or "no meta.properties has the id of the node")
+        yield from _without_metadata(broker, facts)
+        return
+    image = _Image.of(broker, metadata)
+    yield from _unregistered(broker, image)
+    for log_dir in broker.log_dirs:
+        yield from _replica_findings(log_dir, image, facts)
+    yield from _missing_replicas(broker, image)
+
+
+def _why_unknown(metadata: ClusterMetadata | None) -> str:
+    if metadata is None:
+        return "no cluster metadata log on these disks"
+    if metadata.problems or metadata.unreadable:
+        return "the cluster metadata log could not be read to its end"
+    return "" if metadata.end_offset else "the cluster metadata log is empty"
+
+
+# --- the ids of log dirs --------------------------------------------------------------------------
+
+
+def _log_dir_findings(broker: Broker) -> Iterator[Finding]:
+    seen: dict[uuid.UUID, str] = {}
+    for log_dir in broker.log_dirs:
+        path = _meta_path(log_dir)
+        if log_dir.meta is None:
+            if log_dir.is_clean is not None and not _exists(path):
+                yield Finding.of("MET011", About(path), "no file", "the ids of node and cluster")
+            continue
+        directory_id = log_dir.meta.directory_id
+        if directory_id is None:
+            continue
+        found = f"directory.id={uuid_text(directory_id)}"
+        if is_reserved(directory_id):
+            yield Finding.of("MET010", About(path), found, "an id that is not reserved")
+        first = seen.setdefault(directory_id, path)
+        if first != path:
+            expected = f"another id than in {first}"
+            yield Finding.of("MET010", About(path), found, expected)
+
+
+def is_reserved(directory_id: uuid.UUID) -> bool:
+    """Whether an id does not stand for a log dir, like Kafka's DirectoryId.reserved."""
+    low = directory_id.int & (2**64 - 1)
+    is_negative = low >= 2**63  # Kafka compares a signed long
+    return directory_id.int >> 64 == 0 and (low < _RESERVED_BELOW or is_negative)
+
+
+def _meta_path(log_dir: LogDir) -> str:
+    return os.path.join(log_dir.path, FileKind.META_PROPERTIES.value)  # noqa: PTH118
+
+
+def _exists(path: str) -> bool:
+    """Whether there is anything with this name, even if it was not selected or not read."""
+    target = Path(path)
+    return any(each.name == target.name for each in list_directory(str(target.parent)).entries)
+
+
+def registration_findings(inventory: Inventory) -> Iterator[Finding]:
+    """Yield the log dirs that a broker registered, and that name another node or cluster."""
+    owners = {
+        directory_id: (node_id, log_dir.meta.cluster_id)
+        for log_dir in inventory.log_dirs
+        if log_dir.metadata is not None and log_dir.meta is not None
+        for node_id, directory_ids in log_dir.metadata.log_dirs.items()
+        for directory_id in directory_ids
+    }
+    for log_dir in inventory.log_dirs:
+        meta = log_dir.meta
+        if meta is None or meta.directory_id not in owners:
+            continue
+        node_id, cluster_id = owners[meta.directory_id]
+        if (meta.node_id, meta.cluster_id) != (node_id, cluster_id):
+            found = f"node {meta.node_id} of cluster {meta.cluster_id}"
+            expected = f"node {node_id} of cluster {cluster_id}, which registered this log dir"
+            yield Finding.of("MET012", About(_meta_path(log_dir)), found, expected)
+
+
+def _unregistered(broker: Broker, image: _Image) -> Iterator[Finding]:
+    """Yield log dirs with replicas that are not in the newest registration of the broker."""
+    for log_dir in broker.log_dirs:
+        directory_id = log_dir.meta and log_dir.meta.directory_id
+        has_replicas = any(
+            each.state in _REPLICAS and each.topic != CLUSTER_METADATA_TOPIC
+            for each in log_dir.partitions
+        )
+        if directory_id is None or not image.registered or not has_replicas:
+            continue
+        if directory_id not in image.registered:
+            found = f"directory.id={uuid_text(directory_id)}"
+            expected = f"one of {_shown_ids(image.registered)}"
+            yield Finding.of("MET013", About(_meta_path(log_dir)), found, expected)
+
+
+def _shown_ids(ids: Sequence[uuid.UUID]) -> str:
+    return ", ".join(uuid_text(each) for each in ids[:10]) + (", …" if len(ids) > 10 else "")
+
+
+# --- topic ids ------------------------------------------------------------------------------------
+
+
+def _topic_id_findings(broker: Broker) -> Iterator[Finding]:
+    for log_dir in broker.log_dirs:
+        for partition in log_dir.partitions:
+            is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
+            if not is_metadata_log or partition.state is not DirectoryKind.PARTITION:
+                continue
+            if partition.topic_id not in (None, METADATA_TOPIC_ID):
+                found = f"topic id {_shown_id(partition)}"
+                about = _metadata_about(partition)
+                yield Finding.of("MET009", about, found, uuid_text(METADATA_TOPIC_ID))
+
+
+def _without_metadata(broker: Broker, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    """Yield what is certain without assignments: topic ids that differ, and those that are gone."""
+    by_topic: defaultdict[str, list[Partition]] = defaultdict(list)
+    for log_dir in broker.log_dirs:
+        is_kraft = log_dir.meta is not None and log_dir.meta.version > 0
+        for partition in log_dir.partitions:
+            if partition.state not in _REPLICAS or partition.topic == CLUSTER_METADATA_TOPIC:
+                continue
+            if is_kraft and _has_no_metadata_file(partition):
+                yield from _no_topic_id(partition, facts)
+            elif partition.topic_id is not None:
+                by_topic[partition.topic].append(partition)
+    for partitions in by_topic.values():
+        first = partitions[0]
+        for each in partitions[1:]:
+            if each.topic_id != first.topic_id:
+                expected = f"{_shown_id(first)} as in {first.path}"
+                found = f"topic id {_shown_id(each)}"
+                yield Finding.of("MET008", _metadata_about(each), found, expected)
+
+
+def _metadata_about(partition: Partition) -> About:
+    name = FileKind.PARTITION_METADATA.value
+    path = os.path.join(partition.path, name)  # noqa: PTH118  # keeps a leading `./`
+    return About(path, partition.topic, partition.partition)
+
+
+def _shown_id(partition: Partition) -> str:
+    return "none" if partition.topic_id is None else uuid_text(partition.topic_id)
+
+
+def _has_no_metadata_file(partition: Partition) -> bool:
+    """Whether there is no topic id because there is no file, and not because of a malformed one."""
+    return partition.topic_id is None and not _exists(_metadata_about(partition).path)
+
+
+def _no_topic_id(partition: Partition, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    """Yield a finding unless the log is empty, as after a crash that follows its creation."""
+    fact = next((each for each in facts if each.path == partition.path), None)
+    end = 0 if fact is None else fact.log_end_offset or 0
+    if end > 0 or any(segment.size_in_bytes for segment in partition.segments):
+        known = partition.metadata_topic_id
+        expected = "a topic id" if known is None else f"topic id {uuid_text(known)}"
+        yield Finding.of("MET007", _metadata_about(partition), "no file", expected)
+
+
+# --- replicas and the image -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Image:
+    """What the cluster metadata says of one broker."""
+
+    metadata: ClusterMetadata
+    node_id: int
+    registered: Sequence[uuid.UUID]
+    """The log dirs of its newest registration; empty if unknown."""
+    given: frozenset[uuid.UUID]
+    """The log dirs that are audited."""
+
+    @classmethod
+    def of(cls, broker: Broker, metadata: ClusterMetadata) -> _Image:
+        node_id = broker.node_id or 0
+        ids = (each.meta.directory_id for each in broker.log_dirs if each.meta is not None)
+        return cls(
+            metadata=metadata,
+            node_id=node_id,
+            registered=metadata.log_dirs.get(node_id, ()),
+            given=frozenset(each for each in ids if each is not None),
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every log dir of the broker was given."""
+        return bool(self.registered) and self.given.issuperset(self.registered)
+
+
+def _replica_findings(
+    log_dir: LogDir, image: _Image, facts: Sequence[PartitionFacts]
+) -> Iterator[Finding]:
+    assignments = Assignments.from_metadata([log_dir], image.metadata)
+    if assignments is None:
+        return
+    for partition in log_dir.partitions:
+        if partition.state not in _REPLICAS or partition.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        if partition.topic_id is None:
+            if _has_no_metadata_file(partition):
+                yield from _no_topic_id(partition, facts)
+            continue
+        fate, _ = fate_of(partition.name, partition.topic_id, assignments)
+        if fate is Fate.STRAY:
+            yield _stray(partition, assignments)
+        elif fate is Fate.CURRENT:
+            yield from _misplaced(partition, assignments)
+
+
+def _stray(partition: Partition, assignments: Assignments) -> Finding:
+    reason = assignments.stray_reason(partition.topic_id, partition.partition or 0) or ""
+    known = partition.metadata_topic_id
+    if known not in (None, partition.topic_id):
+        reason += f"; {partition.topic} is {uuid_text(known)}"
+    expected = f"a replica of broker {assignments.broker_id}"
+    return Finding.of("MET006", _about(partition), reason, expected)
+
+
+def _about(partition: Partition) -> About:
+    return About(partition.path, partition.topic, partition.partition)
+
+
+def _misplaced(partition: Partition, assignments: Assignments) -> Iterator[Finding]:
+    if partition.topic_id is None or assignments.directory_id is None:
+        return
+    place = (partition.topic_id, partition.partition or 0)
+    assigned = assignments.directories.get(place)
+    if assigned is None or is_reserved(assigned) or assigned == assignments.directory_id:
+        return
+    found = f"log dir {uuid_text(assignments.directory_id)}"
+    yield Finding.of("MET014", _about(partition), found, f"log dir {uuid_text(assigned)}")
+
+
+def _missing_replicas(broker: Broker, image: _Image) -> Iterator[Finding | NotChecked]:
+    """Yield the replicas that the image assigns to a given log dir, and that no log dir has."""
+    metadata = image.metadata
+    directories = Directories(broker.log_dirs)
+    assigned_to = metadata.directories_of(image.node_id)
+    names = {topic_id: name for name, topic_id in metadata.topic_ids.items()}
+    elsewhere = 0
+    for (topic_id, number), replicas in sorted(metadata.replicas.items()):
+        topic = names.get(topic_id)
+        if image.node_id not in replicas or topic is None or directories.has_replica(topic, number):
+            continue
+        directory_id = assigned_to.get((topic_id, number))
+        if directory_id not in image.given and not image.is_complete:
+            elsewhere += 1
+            continue
+        others = [each for each in replicas if each != image.node_id]
+        rule = "MET015" if others else "MET016"
+        path = _assigned_path(broker, directory_id)
+        shown = f"other replicas on {_shown_nodes(others)}" if others else "no other replica"
+        expected = f"the directory {topic}-{number}"
+        yield Finding.of(rule, About(path, topic, number), f"no directory, {shown}", expected)
+    if elsewhere:
+        count = "1 replica is" if elsewhere == 1 else f"{elsewhere} replicas are"
+        yield NotChecked(_ASSIGNMENTS, f"{count} in log dirs of this node that were not given")
+
+
+def _shown_nodes(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes[:10])) + (", …" if len(nodes) > 10 else "")
+
+
+def _assigned_path(broker: Broker, directory_id: uuid.UUID | None) -> str:
+    """Return the log dir with an id; the first one of the broker if it is not known."""
+    for log_dir in broker.log_dirs:
+        if log_dir.meta is not None and log_dir.meta.directory_id == directory_id:
+            return log_dir.path
+    return broker.log_dirs[0].path
