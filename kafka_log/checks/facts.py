@@ -82,6 +82,10 @@ class SegmentSummary:
     """The position after the last batch."""
     batches: int = 0
     records: int = 0
+    null_keys: int = 0
+    """Data records without a key; only known in Depth.FULL."""
+    tombstones: int = 0
+    """Data records without a value; only known in Depth.FULL."""
     min_timestamp: int = -1
     max_timestamp: int = -1
     has_gaps: bool = False

@@ -21,6 +21,7 @@ from kafka_format.errors import FormatError
 from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.leader_epoch_file import decode_leader_epoch_checkpoint
 from kafka_format.remote_log_metadata import RemoteLogSegmentState
+from kafka_format.shown_text import shortened
 from kafka_log.checks.facts import NotChecked
 from kafka_log.checks.finding import About, Finding
 from kafka_log.config.log_config import MINUTE_MS
@@ -185,7 +186,7 @@ def _outside(remote: RemotePartition, local: _Local, about: About) -> Iterator[F
         is_needed = segment.end_offset >= local.log_start_offset
         if is_known and is_needed and not local.lineage.has(segment):
             epochs = ", ".join(f"{epoch} from {at}" for epoch, at in segment.leader_epochs.items())
-            found = f"{_shown(segment)} of epochs {epochs}"
+            found = f"{_shown(segment)} of epochs {shortened(epochs)}"
             expected = "the epochs of leader-epoch-checkpoint"
             yield _finding("RMT006", about, remote, segment, found, expected)
 

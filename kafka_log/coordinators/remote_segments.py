@@ -223,6 +223,10 @@ def _segment_state(number: int) -> RemoteLogSegmentState | None:
 def _add(
     partition: RemotePartition, log_offset: int, event: Message, state: RemoteLogSegmentState
 ) -> Refusal | None:
+    if not 0 <= event.start_offset <= event.end_offset:
+        return Refusal(f"a segment of offsets {event.start_offset} to {event.end_offset}")
+    if not event.segment_leader_epochs:
+        return Refusal("a segment without leader epochs")
     if state is not RemoteLogSegmentState.COPY_SEGMENT_STARTED:
         return Refusal(f"a new segment in state {state.name}")
     segment_id = event.remote_log_segment_id.id
