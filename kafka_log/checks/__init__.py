@@ -3,6 +3,8 @@
 batch_headers   magic, attributes, leader epochs, and bytes that no reader looks at
 broker_checks   one broker: what its log dirs, metadata and internal topics say of each other
 control_batches     transaction markers, and other control records
+committed_offsets   commits of groups against the logs they are for
+compaction_checks   what stops the cleaner, and what it has left
 directories     findings from names and directories
 facts           what checks of several files or partitions need to know of each
 finding         Finding: what is wrong, where, and by which rule
@@ -15,6 +17,7 @@ logs            batches, checksums, and the end of a `.log` file
 offsets_in_log      offsets and timestamps of batches and of their records
 partition_checks    one partition: what its files say of each other
 records         records of Kafka's internal topics
+remote_storage  segments in tiered storage
 rules/          the rules by their ids
 segment_checks  one segment: its `.log`, and the index files next to it
 segment_indexes     the indexes of one segment, checked while its log is read

@@ -16,6 +16,8 @@ from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.facts import AuditedBroker, Depth
 from kafka_log.checks.identities import check_identities, registration_findings
 from kafka_log.checks.leftovers import check_leftovers
+from kafka_log.checks.committed_offsets import check_committed_offsets
+from kafka_log.checks.remote_storage import check_remote_storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +46,8 @@ def audited_brokers(
     """Yield the brokers of an inventory, each with the log dirs that belong to it."""
     for broker in inventory.brokers():
         yield AuditedBroker(broker=broker, settings=settings, now_ms=now_ms, depth=depth)
+    check_committed_offsets,
+    check_remote_storage,
 
 
 def check_broker(
