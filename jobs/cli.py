@@ -12,6 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 VERBS = {
+    "audit": "check everything: what is wrong, what a restart does about it, and what to do",
     "list": "list partitions, files, sizes and offsets, and whether the broker stopped cleanly",
     "offsets": "print the offsets of each log, such as its high watermark, and what blocks them",
     "compact": "show what Kafka's log cleaner would keep, and why; write a compacted copy",
@@ -31,8 +32,13 @@ _OTHER_WORDS = {
     "tail": "dump",
     "print": "dump",
     "records": "dump",
-    "verify": "dump",
-    "check": "dump",
+    "check": "audit",
+    "verify": "audit",
+    "validate": "audit",
+    "fsck": "audit",
+    "doctor": "audit",
+    "health": "audit",
+    "lint": "audit",
     "lag": "offsets",
     "watermarks": "offsets",
     "clean": "compact",
@@ -41,7 +47,6 @@ _OTHER_WORDS = {
     "expire": "retain",
     "retention": "retain",
     "repair": "recover",
-    "fsck": "recover",
     "restart": "recover",
     "restore": "recover",
     "parquet": "export",
