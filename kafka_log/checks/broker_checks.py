@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_log.checks.checkpoint_checks import check_checkpoints
+from kafka_log.checks.committed_offsets import check_committed_offsets
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.facts import AuditedBroker, Depth
 from kafka_log.checks.identities import check_identities, registration_findings
 from kafka_log.checks.leftovers import check_leftovers
-from kafka_log.checks.committed_offsets import check_committed_offsets
 from kafka_log.checks.remote_storage import check_remote_storage
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ CHECKS: tuple[BrokerCheck, ...] = (
     check_checkpoints,
     check_identities,
     check_leftovers,
+    check_committed_offsets,
+    check_remote_storage,
 )
 
 
@@ -46,8 +48,6 @@ def audited_brokers(
     """Yield the brokers of an inventory, each with the log dirs that belong to it."""
     for broker in inventory.brokers():
         yield AuditedBroker(broker=broker, settings=settings, now_ms=now_ms, depth=depth)
-    check_committed_offsets,
-    check_remote_storage,
 
 
 def check_broker(

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_log.checks.broker_checks import check_broker
-from kafka_log.checks.directories import directory_findings
+from kafka_log.checks.broker_checks import check_broker, inventory_findings
 from kafka_log.checks.facts import NotChecked, PartitionFacts, SegmentSummary
 from kafka_log.checks.finding import About, Finding
 from kafka_log.checks.side_files import check_offset_checkpoint, small_file_findings
@@ -83,7 +82,7 @@ class _Audit:
     running: Running
 
     def run(self) -> None:
-        for each in directory_findings(self.inventory):
+        for each in inventory_findings(self.inventory):
             self._add(each)
         for log_dir in self.inventory.log_dirs:
             for each in _log_dir_files(log_dir):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.checks.facts import AuditedBroker, AuditedPartition, Depth, NotChecked
 from kafka_log.config.settings import read_settings
+from kafka_log.inventory.lost_segments import was_never_cleaned
 from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def _audited(
         is_clean=log_dir.is_clean,
         knows_settings=_knows_settings(broker.settings, partition.topic, request),
         depth=request.depth,
+        never_cleaned=was_never_cleaned(log_dir, partition),
         is_whole=_is_whole(partition, request.paths),
     )
 

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kafka_log.checks.finding import Finding
-from tests.audit.auditing import audit
+from tests.audit.auditing import Found, audit
+
 
 
 class Seen(NamedTuple):
     """Findings that the healthy directory does not have, and what it had and is gone."""
 
-    new: list[Finding]
-    gone: list[Finding]
+    new: list[Found]
+    gone: list[Found]
 
     def __bool__(self) -> bool:
         return bool(self.new)
