@@ -1,8 +1,8 @@
 """A copy of a directory in which one file at a time is changed, and put back.
 
-    bench = Bench(golden.log_dirs(golden.shared("small-4.3.1"))[0], tmp_path)
-    with bench.changed("orders-0/00000000000000000000.log", data): ...
-    bench.new_findings()
+bench = Bench(golden.log_dirs(golden.shared("small-4.3.1"))[0], tmp_path)
+with bench.changed("orders-0/00000000000000000000.log", data): ...
+bench.new_findings()
 """
 
 import contextlib
@@ -15,7 +15,6 @@ from typing import NamedTuple
 from tests.audit.auditing import Found, audit
 
 
-
 class Seen(NamedTuple):
     """Findings that the healthy directory does not have, and what it had and is gone."""
 
@@ -24,6 +23,11 @@ class Seen(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.new)
+
+    @property
+    def damage(self) -> list[Found]:
+        """Without notes."""
+        return [each for each in self.new if each.severity != "note"]
 
 
 class Bench:
@@ -51,7 +55,7 @@ class Bench:
             for name, data in changes.items():
                 path = self.root / name
                 if data is None:
-                    path.unlink()
+                    path.unlink(missing_ok=True)
                 else:
                     path.write_bytes(data)
             yield

@@ -1,7 +1,7 @@
 """Every byte of every file of a directory, changed in two ways.
 
-    all_changes(files)              every one of them
-    sample(files, 500)              the same 500 each time, from every file
+all_changes(files)              every one of them
+sample(files, 500)              the same 500 each time, from every file
 """
 
 import random

@@ -50,7 +50,9 @@ class DumpLog:
     def _problems(self, name: str) -> list[tuple[bool, int]]:
         found = []
         for options in _options(name):
-            dump = self._oracle.call("dump", args=[*options, "--files", str(self._bench.root / name)])
+            dump = self._oracle.call(
+                "dump", args=[*options, "--files", str(self._bench.root / name)]
+            )
             failed = bool(dump["error"]) or dump["exit"] is not None
             problems = len(_PROBLEM.findall(dump["stdout"])) + dump["stderr"].count("\n")
             found.append((failed, problems))
@@ -58,7 +60,7 @@ class DumpLog:
 
 
 def _options(name: str) -> list[tuple[str, ...]]:
-    topic = name.split("/")[0].rpartition("-")[0] or "__cluster_metadata"
+    topic = name.split("/", maxsplit=1)[0].rpartition("-")[0] or "__cluster_metadata"
     decoder = (_DECODERS[topic],) if topic in _DECODERS else ()
     if name.endswith("index"):
         return [(), ("--index-sanity-check",)]
