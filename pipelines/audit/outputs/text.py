@@ -86,7 +86,7 @@ def summary_lines(report: AuditReport) -> Iterator[str]:
     for group in groups[:_MOST_GROUPS]:
         yield escaped(_line(group_cells(group)))
     if len(groups) > _MOST_GROUPS:
-        yield f"and {counted(len(groups) - _MOST_GROUPS, 'group')} more of findings"
+        yield f"and {counted(len(groups) - _MOST_GROUPS, 'group')} of findings more"
     yield from not_checked_lines(report)
 
 
