@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 TOPIC = "tiny.segments"
 LOG = f"{TOPIC}-0/{0:020d}.log"
 OF_PARTITIONS = ("offsets", "retain", "compact", "recover")
-HERE = ("list", "dump", *OF_PARTITIONS)
+HERE = ("audit", "list", "dump", *OF_PARTITIONS)
 """Verbs that need no Spark."""
 SELECTING = ("list", *OF_PARTITIONS)
 
