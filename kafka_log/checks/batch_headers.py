@@ -64,7 +64,9 @@ class HeaderCheck:
         batches = piece.batches
         attributes = batches.attributes & 0xFFFF
         unused = attributes & _UNUSED[np.minimum(batches.magic, NEWEST_MAGIC)]
-        without_producer = (attributes & TRANSACTIONAL != 0) & (batches.producer_id < 0)
+        # A marker without a producer is of a wrong form: control_batches.
+        is_transaction = (attributes & TRANSACTIONAL != 0) & ~piece.is_control
+        without_producer = is_transaction & (batches.producer_id < 0)
         unusual = (unused != 0) | (without_producer & (batches.magic >= NEWEST_MAGIC))
         for batch in np.flatnonzero(piece.is_sound & unusual).tolist():
             if unused[batch]:

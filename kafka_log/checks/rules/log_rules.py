@@ -97,7 +97,7 @@ LOG_RULES: dict[str, Rule] = {
         _E,
         "a control batch of a form that no Kafka writes",
         "The batch stays. A loader that reads it fails if its record is not a marker, and the "
-        "partition does not load; without a record of a producer, no transaction ends here.",
+        "partition does not load. A batch without a producer id ends no transaction.",
         "Restore the partition from another replica. `kafka-forensics dump` prints the batch at "
         "its position.",
     ),
