@@ -1,5 +1,6 @@
 """Segments as an audit checks them, and edits of a genuine `.log` that keep its checksums right."""
 
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -7,13 +8,14 @@ from typing import Any
 
 from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble
 from kafka_format.log_file import LogFile
-from kafka_log.checks.facts import AuditedPartition, Depth, SegmentSummary
+from kafka_log.checks.facts import AuditedPartition, SegmentSummary
 from kafka_log.checks.finding import Finding
 from kafka_log.checks.segment_checks import check_segment
 from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.inventory.inventory import Partition
 from kafka_log.inventory.scan import scan
+from tests import golden
 
 NOW = 1_800_000_000_000
 
@@ -25,7 +27,12 @@ def partitions(path: Path, **context: Any) -> Iterator[AuditedPartition]:
 
 
 def audited(partition: Partition, **context: Any) -> AuditedPartition:
-    known = {"log_dir": "", "config": LogConfig(), "now_ms": NOW, "is_clean": True} | context
+    known: dict[str, Any] = {
+        "log_dir": "",
+        "config": LogConfig(),
+        "now_ms": NOW,
+        "is_clean": True,
+    } | context
     return AuditedPartition(partition=partition, **known)
 
 
@@ -63,8 +70,9 @@ def summaries(path: Path, **context: Any) -> list[SegmentSummary]:
     ]
 
 
-def both_depths(path: Path) -> list[list[str]]:
-    return [ids(path, depth=depth) for depth in Depth]
+def golden_partition(pack: str, name: str, target: Path) -> Path:
+    """A copy of a partition directory that a real broker left, to edit."""
+    return Path(shutil.copytree(golden.shared(pack) / "data" / name, target / name))
 
 
 # --- edits --------------------------------------------------------------------------------------
@@ -79,10 +87,6 @@ def edit_bytes(path: Path, position: int, data: bytes) -> None:
 def positions(log: Path) -> list[int]:
     """Where the batches of a log begin."""
     return [batch.position for batch in LogFile(log.read_bytes()).batches()]
-
-
-def header(log: Path, number: int) -> BatchHeader:
-    return BatchHeader.unpack(log.read_bytes(), positions(log)[number])
 
 
 def edit_batch(log: Path, number: int, payload: bytes | None = None, **fields: Any) -> int:

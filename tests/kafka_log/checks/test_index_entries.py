@@ -13,17 +13,23 @@ from kafka_log.checks.index_entries import LONGEST_STRETCH
 from kafka_log.checks.segment_checks import check_segment
 from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
-from tests import golden
-from tests.kafka_log.checks.audited import edit_bytes, findings, ids, partitions, positions
+from tests.kafka_log.checks.audited import (
+    edit_bytes,
+    findings,
+    golden_partition,
+    ids,
+    partitions,
+    positions,
+)
 
 BASE, MIDDLE, LAST = (f"{base:020d}" for base in (0, 38, 76))
 FIRST_TIME = 1700000000000
 
 
 @pytest.fixture(name="indexed")
-def unpacked(tmp_path: Path) -> Path:
+def copied(tmp_path: Path) -> Path:
     """Three segments of Kafka 3.9.1 with batches of two records, and an entry for each batch."""
-    return golden.unpack("clean-3.9.1", tmp_path) / "data" / "tiny-indexed-0"
+    return golden_partition("clean-3.9.1", "tiny-indexed-0", tmp_path)
 
 
 def entries(path: Path) -> list[tuple[int, int]]:

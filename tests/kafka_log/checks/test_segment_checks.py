@@ -19,6 +19,7 @@ from tests.kafka_log.checks.audited import (
     edit_batch,
     edit_bytes,
     findings,
+    golden_partition,
     ids,
     positions,
     summaries,
@@ -32,9 +33,11 @@ MAGIC_AT, EPOCH_AT = 16, 12
 
 
 @pytest.fixture(name="data")
-def unpacked(tmp_path: Path) -> Path:
-    """A log dir of Kafka 3.9.1, stopped cleanly, to edit."""
-    return golden.unpack("clean-3.9.1", tmp_path) / "data"
+def copied(tmp_path: Path) -> Path:
+    """Partitions of Kafka 3.9.1, stopped cleanly, to edit."""
+    for topic in (PLAIN, INDEXED, MARKERS):
+        golden_partition("clean-3.9.1", topic, tmp_path / "data")
+    return tmp_path / "data"
 
 
 def log(data: Path, topic: str, base: str = BASE) -> Path:
@@ -143,7 +146,7 @@ def records_not_counted(data: Path) -> tuple[Path, int]:
 
 
 def bytes_after_a_value(data: Path) -> tuple[Path, int]:
-    path = golden.unpack("legacy-2.8.2", data) / "data" / "magic-1-0" / f"{BASE}.log"
+    path = golden_partition("legacy-2.8.2", "magic-1-0", data) / f"{BASE}.log"
     position, following = positions(path)[1:3]
     raw = path.read_bytes()
     body = raw[position + 16 : following] + b"hidden"
@@ -335,7 +338,7 @@ def test_the_summary_of_each_segment_is_what_was_appended(oracle, tmp_path, name
 def test_headers_show_the_same_sums_but_for_what_is_in_records(oracle, tmp_path, name):
     plan = PLANS[name]
     oracle.build_log(tmp_path / "orders-0", plan)
-    only_in_records = {"null_keys": 0, "tombstones": 0, "min_timestamp": 0}
+    only_in_records: dict[str, Any] = {"null_keys": 0, "tombstones": 0, "min_timestamp": 0}
     if plan.magic < 2:
         only_in_records |= {"records": 0, "first_offset": 0}
     full = [replace(each, **only_in_records) for each in summaries(tmp_path)]
