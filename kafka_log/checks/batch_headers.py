@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafka_log.checks.log_pieces import LogPiece
 
 NEWEST_MAGIC = 2
+_NO_EPOCH = -1
 _UNUSED = np.array(UNUSED_BITS)
 
 
@@ -39,7 +40,7 @@ class HeaderCheck:
 
     def __init__(self, about: About) -> None:
         self._about = about
-        self._epoch = -1
+        self._epoch = _NO_EPOCH
         """The leader epoch of the last batch that has one."""
 
     def findings(self, piece: LogPiece) -> Iterator[Finding]:
@@ -91,7 +92,10 @@ class HeaderCheck:
     def _leader_epochs(self, piece: LogPiece) -> Iterator[Finding]:
         """Yield where the leader epoch goes back; -1 is none, as in converted legacy batches."""
         epochs = piece.batches.partition_leader_epoch
-        rows = np.flatnonzero(piece.is_sound & (epochs >= 0))
+        for batch in np.flatnonzero(piece.is_sound & (epochs < _NO_EPOCH)).tolist():
+            found = f"leader epoch {int(epochs[batch])}"
+            yield piece.finding(EPOCH_GOES_BACK, self._about, batch, found, "0 or more, or -1")
+        rows = np.flatnonzero(piece.is_sound & (epochs > _NO_EPOCH))
         if not len(rows):
             return
         before = np.concatenate([[self._epoch], epochs[rows[:-1]]])

@@ -103,7 +103,7 @@ LOG_RULES: dict[str, Rule] = {
     ),
     "LOG013": Rule(
         _E,
-        "a batch with a leader epoch below that of the batch before it",
+        "a batch with a leader epoch that is negative, or below that of the batch before it",
         "The batch stays. Where segments are recovered, the epochs of their batches become those "
         "of the partition: followers and consumers may then truncate or reset to a wrong offset.",
         "Compare with another replica. The checksum does not cover the leader epoch: this batch "

@@ -1,5 +1,6 @@
 """A directory of Kafka's is sound, and an edit of it is the finding of its rule, and only that."""
 
+import random
 import struct
 import zlib
 from collections.abc import Callable
@@ -141,6 +142,12 @@ def epoch_flipped(data: Path) -> tuple[Path, int]:
     return path, 1606
 
 
+def epoch_negative(data: Path) -> tuple[Path, int]:
+    path = log(data, MARKERS)
+    edit_bytes(path, 1606 + EPOCH_AT, struct.pack(">i", -2))
+    return path, 1606
+
+
 def records_not_counted(data: Path) -> tuple[Path, int]:
     return edited(data, PLAIN, 1, record_count=0)
 
@@ -191,6 +198,7 @@ EDITS: dict[str, tuple[Callable[[Path], tuple[Path, int]], str, str, str]] = {
     ),
     "other type": (other_type, "LOG012", "a control record of type 99", "COMMIT or ABORT"),
     "epoch": (epoch_flipped, "LOG013", "leader epoch 1", "2 or more"),
+    "negative epoch": (epoch_negative, "LOG013", "leader epoch -2", "0 or more, or -1"),
     "records not counted": (
         records_not_counted,
         "LOG014",
@@ -361,6 +369,59 @@ def test_the_summary_of_a_damaged_log_is_of_its_sound_batches(data):
     assert (found.next_offset, found.valid_bytes, found.batches) == (36, last, 17)
     assert found.size_in_bytes == 3913
     assert not found.has_gaps
+
+
+# --- large batches and hostile bytes ------------------------------------------------------------
+
+
+LARGE_COUNT = 300_000
+"""More records than a piece of a scan may have."""
+
+
+@pytest.fixture(name="large", scope="module")
+def large_batch(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    records = [SimpleRecord(5 + (row == LARGE_COUNT - 1), None, b"") for row in range(LARGE_COUNT)]
+    return encode_batch(records, base_offset=10)
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ({}, []),
+        ({"max_timestamp": 5}, [("LOG011", "max timestamp 5")]),
+        ({"max_timestamp": 7}, [("LOG011", "max timestamp 7")]),
+        (
+            {"last_offset_delta": LARGE_COUNT - 2},
+            [("LOG010", f"a record at offset {LARGE_COUNT + 9}")],
+        ),
+    ],
+)
+def test_a_batch_in_several_pieces_is_checked_once(tmp_path, large, fields, found):
+    path = tmp_path / "orders-0" / "00000000000000000010.log"
+    path.parent.mkdir()
+    path.write_bytes(large)
+    edit_batch(path, 0, **fields)
+    assert [(each.id, each.found) for each in findings(tmp_path, is_clean=None)] == found
+    (summary,) = summaries(tmp_path)
+    assert (summary.batches, summary.records, summary.null_keys) == (1, LARGE_COUNT, LARGE_COUNT)
+
+
+@pytest.mark.parametrize("topic", [INDEXED, MARKERS])
+def test_any_bytes_give_findings_and_a_summary(data, topic):
+    draw = random.Random(topic)
+    paths = [path for path in (data / topic).iterdir() if path.suffix in (".log", ".index")]
+    originals = {path: path.read_bytes() for path in [*paths, *(data / topic).glob("*.timeindex")]}
+    count = len(summaries(data / topic))
+    for _ in range(150):
+        path, original = draw.choice(list(originals.items()))
+        size = draw.choice((1, 2, 4, 8, 40))
+        at = draw.randrange(len(original)) if original else 0
+        value = draw.choice((b"\0", b"\xff", b"\x7f", b"\x80", draw.randbytes(1)))
+        changed = original[:at] + value * size + original[at + draw.choice((0, size)) :]
+        path.write_bytes(changed)
+        for depth in Depth:
+            assert len(summaries(data / topic, depth=depth, knows_settings=True)) == count
+        path.write_bytes(original)
 
 
 # --- what a restart does ------------------------------------------------------------------------
