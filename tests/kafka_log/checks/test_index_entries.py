@@ -21,6 +21,7 @@ from tests.kafka_log.checks.audited import (
     partitions,
     positions,
 )
+from tests.oracle.logs import START, LogPlan, draw
 
 BASE, MIDDLE, LAST = (f"{base:020d}" for base in (0, 38, 76))
 FIRST_TIME = 1700000000000
@@ -241,11 +242,14 @@ def test_the_offset_of_a_record_instead_of_its_batch_is_no_finding(indexed):
 
 
 @pytest.mark.parametrize("depth", Depth)
-def test_a_full_segment_is_covered_by_its_time_index(indexed, depth):
-    index = indexed / f"{BASE}.timeindex"
+@pytest.mark.parametrize("base", [BASE, LAST])
+def test_a_closed_segment_is_covered_by_its_time_index(indexed, base, depth):
+    index = indexed / f"{base}.timeindex"
+    size = index.stat().st_size
     index.write_bytes(index.read_bytes()[:-12])
     (only,) = findings(indexed, depth=depth)
-    assert (only.id, only.position) == ("TIX004", 12 * 17)
+    assert (only.id, only.path, only.position) == ("TIX004", str(index), size - 12)
+    assert ids(indexed, depth=depth, is_clean=False) == (["TIX004"] if base == BASE else [])
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -277,6 +281,31 @@ def test_zeros_after_the_entries_of_a_killed_broker_are_no_finding(indexed):
         with path.open("r+b") as file:
             file.truncate(10 * 1024 * 1024)
     assert findings(indexed, is_clean=False) == []
+
+
+def test_entries_of_truncated_batches_stay_in_a_killed_index_and_are_no_finding(indexed):
+    index, times = indexed / f"{LAST}.index", indexed / f"{LAST}.timeindex"
+    write_entries(index, [(3, 201), (99, 350), (7, 9999), (0, 0)])
+    write_entries(times, [(FIRST_TIME + 19, 3), (FIRST_TIME + 50, 99), (FIRST_TIME + 1, 2), (0, 0)])
+    assert findings(indexed, is_clean=False) == []
+    assert {each.id for each in findings(indexed)} == {"IDX001", "IDX004", "TIX001", "TIX005"}
+    write_entries(index, [(3, 201), (0, 0), (7, 9999), (0, 0)])
+    assert ids(indexed, is_clean=False) == ["IDX003"]
+
+
+def test_a_truncated_log_that_was_killed_has_no_finding(oracle, tmp_path):
+    """A follower that truncates; Kafka leaves the entries of what it removed in the files."""
+    steps, _ = draw(LogPlan(seed=11, batches=60, open_transactions=0))
+    config = LogPlan().settings() | {"segment.bytes": 1 << 20, "segment.index.bytes": 4096}
+    truncate = {"do": "truncate_to", "delta": -60, "from": "end"}
+    path = tmp_path / "orders-0"
+    oracle.run_log(path, config=config, time=START, steps=[*steps, truncate], close="crash")
+    left = len(path.with_name("orders-0").joinpath(f"{BASE}.index").read_bytes().rstrip(b"\0"))
+    last = max(position for _, position in entries(path / f"{BASE}.index"))
+    assert left > 8
+    assert last > (path / f"{BASE}.log").stat().st_size
+    for depth in Depth:
+        assert findings(tmp_path, is_clean=False, depth=depth) == []
 
 
 @pytest.mark.parametrize(("ending", "rule"), [("index", "IDX003"), ("timeindex", "TIX003")])
