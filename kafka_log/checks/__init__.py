@@ -2,9 +2,9 @@
 
 between_segments    lost segments, gaps and overlaps
 broker_checks   one broker: what its log dirs, metadata and internal topics say of each other
+continuity      from which offset on nothing is missing
 directories     findings from names and directories
 facts           what checks of several files or partitions need to know of each
-continuity      from which offset on nothing is missing
 finding         Finding: what is wrong, where, and by which rule
 leader_epochs   leader-epoch-checkpoint against the batches
 logs            batches, checksums, and the end of a `.log` file

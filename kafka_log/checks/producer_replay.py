@@ -138,11 +138,9 @@ class _Observer:
 
     def completed(self, completed: CompletedTxn) -> None:
         self._completed = completed
-        self._manager.complete_with(completed, self._note_completed)
+        self._last_stable_offset = self._manager.last_stable_offset(completed)
+        self._manager.complete_txn(completed)
         self._manager.on_high_watermark_updated(completed.last_offset + 1)
-
-    def _note_completed(self, completed: CompletedTxn, last_stable_offset: int) -> None:
-        self._last_stable_offset = last_stable_offset
 
     def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:
         if not run.flags & CONTROL or marker is None:
@@ -194,7 +192,7 @@ class _Observer:
             expected = "data of the producer before it"
             yield self._finding("PRD006", about, row, found, expected, producer_id)
 
-    def _finding(  # noqa: PLR0913, PLR0917  # one argument per field
+    def _finding(  # one argument per field
         self, rule: str, about: About, row: int, found: str, expected: str, producer_id: int
     ) -> Finding:
         return Finding.of(

@@ -195,9 +195,9 @@ def _knows_at_least(
     theirs: ProducerSnapshotEntry, ours: ProducerSnapshotEntry, interval: Interval
 ) -> bool:
     """Whether a snapshot knows what the remaining batches show. It may know more."""
-    if _transaction(ours) >= interval.log_start_offset:  # a restart replays from the log start
-        if not 0 <= _transaction(theirs) <= _transaction(ours):
-            return False
+    is_open = _transaction(ours) >= interval.log_start_offset  # a restart replays from there
+    if is_open and not 0 <= _transaction(theirs) <= _transaction(ours):
+        return False
     if theirs.producer_epoch != ours.producer_epoch:
         return theirs.producer_epoch > ours.producer_epoch
     is_new = ours.last_offset >= interval.start_offset
