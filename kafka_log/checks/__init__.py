@@ -19,5 +19,5 @@ side_files      entries of the files next to a log
 small_files     the form of any small file
 snapshot_files  the snapshots of a partition, in order
 time_indexes    whether a time index covers its whole log
-transaction_indexes a `.txnindex` against the markers of its segment
+transaction_indexes     a `.txnindex` against the markers of its segment
 """

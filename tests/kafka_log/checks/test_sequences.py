@@ -112,9 +112,11 @@ class Batch(NamedTuple):
 
 def model(batches: list[Batch]) -> list[tuple[str, int]]:
     """The rules, batch by batch."""
-    found, known, offset = [], {}, 0
+    found = []
+    known: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
+    offset = 0
     for each in batches:
-        epoch, window = known.get(each.producer_id, (None, []))
+        epoch, window = known.get(each.producer_id) or (None, [])
         last = (each.sequence + each.delta) % 2**31
         if epoch is not None and each.epoch < epoch:
             found.append(("PRD004", offset))
@@ -138,9 +140,9 @@ def model(batches: list[Batch]) -> list[tuple[str, int]]:
 @pytest.mark.parametrize("seed", range(20))
 def test_a_piece_has_the_findings_of_a_loop(seed: int) -> None:
     rng = random.Random(seed)
-    batches, data, offset = [], b"", 0
+    batches, data = [], b""
     next_sequence: dict[int, int] = {}
-    for _ in range(60):
+    for offset in range(60):
         producer_id, epoch = rng.randrange(3), rng.choice((0, 0, 0, 0, 1))
         sequence = next_sequence.get(producer_id, 2**31 - 3)
         if rng.random() < 0.3:
@@ -155,7 +157,6 @@ def test_a_piece_has_the_findings_of_a_loop(seed: int) -> None:
             sequence=sequence,
             timestamp=batch.timestamp,
         )
-        offset += 1
     (columns,) = HeaderWalk(data)
     since = Continuity(0).add(columns)
     assert not np.any(since)

@@ -87,8 +87,9 @@ def test_kafka_forgets_expired_producers_and_learns_them_again(
         {"do": "roll"},
     ]
     path = tmp_path / "orders-0"
-    options = {"producer_id_expiration_ms": DAY_MS, "close": "clean"}
-    answer = oracle.run_log(path, time=START, steps=steps, **options)
+    answer = oracle.run_log(
+        path, time=START, steps=steps, producer_id_expiration_ms=DAY_MS, close="clean"
+    )
     assert answer["state"]["producers"][0]["coordinator_epoch"] == -1  # not 4: it was forgotten
     findings, facts = audit_directory(path, is_clean=True, now_ms=later)
     assert findings == []
@@ -141,7 +142,6 @@ def test_a_damaged_snapshot_is_reported_once_and_not_compared(log: Path) -> None
 
 def test_producers_are_those_that_kafka_knew(built: BuiltLog) -> None:
     _, facts = audit_directory(built.path, is_clean=True, now_ms=START)
-    names = ("producer_id", "producer_epoch", "last_sequence", "last_offset", "offset_delta")
-    names += ("timestamp", "coordinator_epoch", "current_txn_first_offset")
+    names = ProducerSnapshotEntry._fields
     expected = {tuple(each[name] for name in names) for each in built.state["producers"]}
     assert {tuple(each) for each in facts.producers} == expected
