@@ -123,6 +123,7 @@ class SnapshotFiles:
             start_offset=start,
             is_exact=replay.is_exact and is_at_batch and start >= self.log_start_offset,
             log_start_offset=self.log_start_offset,
+            with_data=replay.open_here,
             expired_timestamp=self._written_by(file)
             - self._audited.config.producer_id_expiration_ms,
         )

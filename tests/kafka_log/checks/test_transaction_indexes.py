@@ -20,8 +20,8 @@ from tests.oracle.logs import START
 INDEX = ".txnindex"
 
 
-def found(log: Path, **options: bool) -> list[str]:
-    return ids(audit_directory(log, now_ms=START, **({"is_clean": True} | options))[0])
+def found(log: Path, *, is_clean: bool | None = True) -> list[str]:
+    return ids(audit_directory(log, now_ms=START, is_clean=is_clean)[0])
 
 
 def test_without_edits_there_is_nothing(built: BuiltLog) -> None:
