@@ -43,7 +43,8 @@ def check_identities(
     """Yield what is wrong with the ids of a broker's log dirs, topics and replicas."""
     broker = audited.broker
     yield from _log_dir_findings(broker)
-    yield from _topic_id_findings(broker)
+    for log_dir in broker.log_dirs:
+        yield from _metadata_log_findings(log_dir)
     metadata = broker.metadata
     ends = {each.path: each.log_end_offset or 0 for each in facts}
     why = "no cluster metadata log on these disks" if metadata is None else metadata.why_incomplete
@@ -142,30 +143,40 @@ def _shown_ids(ids: Sequence[uuid.UUID]) -> str:
 # --- topic ids ------------------------------------------------------------------------------------
 
 
-def _topic_id_findings(broker: Broker) -> Iterator[Finding]:
-    for log_dir in broker.log_dirs:
-        for partition in log_dir.partitions:
-            is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
-            if not is_metadata_log or partition.state is not DirectoryKind.PARTITION:
-                continue
-            if partition.topic_id not in (None, METADATA_TOPIC_ID):
-                found = f"topic id {_shown_id(partition)}"
-                about = _metadata_about(partition)
-                yield Finding.of("MET009", about, found, uuid_text(METADATA_TOPIC_ID))
+def _metadata_log_findings(log_dir: LogDir) -> Iterator[Finding]:
+    for partition in log_dir.partitions:
+        is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
+        if not is_metadata_log or partition.state is not DirectoryKind.PARTITION:
+            continue
+        about, expected = _metadata_about(partition), uuid_text(METADATA_TOPIC_ID)
+        if partition.topic_id not in (None, METADATA_TOPIC_ID):
+            yield Finding.of("MET009", about, f"topic id {_shown_id(partition)}", expected)
+        if log_dir.meta is None or not any(each.size_in_bytes for each in partition.segments):
+            continue  # a bare directory
+        if _has_no_metadata_file(partition):
+            yield Finding.of("MET017", about, "no file", f"topic id {expected}")
+        quorum_state = os.path.join(partition.path, FileKind.QUORUM_STATE.value)  # noqa: PTH118
+        if not _exists(quorum_state):
+            about = about._replace(path=quorum_state)
+            yield Finding.of("MET019", about, "no file", "the vote and the leader's epoch")
 
 
 def _without_metadata(broker: Broker, ends: Mapping[str, int]) -> Iterator[Finding]:
     """Yield what is certain without assignments: topic ids that differ, and those that are gone."""
     by_topic: defaultdict[str, list[Partition]] = defaultdict(list)
+    owners: dict[uuid.UUID, str] = {}
     for log_dir in broker.log_dirs:
         is_kraft = log_dir.meta is not None and log_dir.meta.version > 0
         for partition in log_dir.partitions:
             if partition.state not in _REPLICAS or partition.topic == CLUSTER_METADATA_TOPIC:
                 continue
             if is_kraft and _has_no_metadata_file(partition):
-                yield from _no_topic_id(partition, ends)
+                yield from _no_topic_id(log_dir, partition, ends)
             elif partition.topic_id is not None:
                 by_topic[partition.topic].append(partition)
+                owner = owners.setdefault(partition.topic_id, partition.topic)
+                if owner != partition.topic:
+                    yield _of_another_topic(partition, owner)
     for partitions in by_topic.values():
         first = partitions[0]
         for each in partitions[1:]:
@@ -190,14 +201,27 @@ def _has_no_metadata_file(partition: Partition) -> bool:
     return partition.topic_id is None and not _exists(_metadata_about(partition).path)
 
 
-def _no_topic_id(partition: Partition, ends: Mapping[str, int]) -> Iterator[Finding]:
+def _no_topic_id(
+    log_dir: LogDir, partition: Partition, ends: Mapping[str, int]
+) -> Iterator[Finding]:
     """Yield a finding unless the log is empty, as after a crash that follows its creation."""
-    if ends.get(partition.path, 0) > 0 or any(
-        segment.size_in_bytes for segment in partition.segments
-    ):
-        known = partition.metadata_topic_id
-        expected = "a topic id" if known is None else f"topic id {uuid_text(known)}"
-        yield Finding.of("MET007", _metadata_about(partition), "no file", expected)
+    known = partition.metadata_topic_id
+    expected = "a topic id" if known is None else f"topic id {uuid_text(known)}"
+    about, has_bytes = (
+        _metadata_about(partition),
+        any(segment.size_in_bytes for segment in partition.segments),
+    )
+    if has_bytes or ends.get(partition.path, 0) > 0:
+        yield Finding.of("MET007", about, "no file", expected)
+    elif log_dir.is_clean:
+        restart = "The directory is renamed to `-stray`, and an empty log takes its place."
+        yield Finding.of("MET017", about, "no file", expected, restart=restart)
+
+
+def _of_another_topic(partition: Partition, owner: str) -> Finding:
+    found = f"topic id {_shown_id(partition)}, of {shortened(name_text(owner))}"
+    expected = f"the id of {shortened(name_text(partition.topic))}"
+    return Finding.of("MET018", _metadata_about(partition), found, expected)
 
 
 # --- replicas and the image -----------------------------------------------------------------------
@@ -211,6 +235,8 @@ class _Image:
     node_id: int
     registered: Sequence[uuid.UUID]
     """The log dirs of its newest registration; empty if unknown."""
+    names: Mapping[uuid.UUID, str]
+    """The names of topics by their ids."""
     given: frozenset[uuid.UUID]
     """The log dirs that are audited."""
 
@@ -222,6 +248,7 @@ class _Image:
             metadata=metadata,
             node_id=node_id,
             registered=metadata.log_dirs.get(node_id, ()),
+            names={topic_id: name for name, topic_id in metadata.topic_ids.items()},
             given=frozenset(each for each in ids if each is not None),
         )
 
@@ -240,11 +267,15 @@ def _replica_findings(log_dir: LogDir, image: _Image, ends: Mapping[str, int]) -
             continue
         if partition.topic_id is None:
             if _has_no_metadata_file(partition):
-                yield from _no_topic_id(partition, ends)
+                yield from _no_topic_id(log_dir, partition, ends)
             continue
         fate, _ = fate_of(partition.name, partition.topic_id, assignments)
         if fate is Fate.STRAY:
             yield _stray(partition, assignments)
+            continue
+        owner = image.names.get(partition.topic_id, partition.topic)
+        if owner != partition.topic:
+            yield _of_another_topic(partition, owner)
         elif fate is Fate.CURRENT:
             yield from _misplaced(partition, assignments)
 
@@ -278,10 +309,9 @@ def _missing_replicas(broker: Broker, image: _Image) -> Iterator[Finding | NotCh
     metadata = image.metadata
     directories = Directories(broker.log_dirs)
     assigned_to = metadata.directories_of(image.node_id)
-    names = {topic_id: name for name, topic_id in metadata.topic_ids.items()}
     elsewhere = 0
     for (topic_id, number), replicas in sorted(metadata.replicas.items()):
-        topic = names.get(topic_id)
+        topic = image.names.get(topic_id)
         if image.node_id not in replicas or topic is None or directories.has_replica(topic, number):
             continue
         directory_id = assigned_to.get((topic_id, number))

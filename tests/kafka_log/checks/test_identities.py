@@ -241,6 +241,51 @@ def test_an_empty_directory_without_an_id_is_what_a_crash_leaves(tmp_path: Path)
     assert checked(log_dir) == []
 
 
+def test_an_empty_directory_without_an_id_after_a_clean_stop(tmp_path: Path) -> None:
+    log_dir = log_dir_of(tmp_path)
+    (log_dir / "__transaction_state-0" / "partition.metadata").unlink()
+    finding = only(log_dir)
+    assert (finding.id, finding.topic, finding.partition) == ("MET017", "__transaction_state", 0)
+    assert "-stray" in finding.on_restart
+
+
+def test_the_metadata_log_gets_its_id_again(oracle: Oracle, tmp_path: Path) -> None:
+    log_dir = log_dir_of(tmp_path)
+    path = log_dir / "__cluster_metadata-0" / "partition.metadata"
+    before = path.read_bytes()
+    path.unlink()
+    finding = only(log_dir)
+    assert (finding.id, finding.on_restart) == ("MET017", "The broker writes the file again.")
+    oracle.call("open_metadata_log", path=path.parent, time=NOW)
+    assert path.read_bytes() == before
+
+
+def test_a_metadata_log_without_quorum_state(tmp_path: Path) -> None:
+    log_dir = log_dir_of(tmp_path)
+    path = log_dir / "__cluster_metadata-0" / "quorum-state"
+    path.unlink()
+    finding = only(log_dir)
+    assert (finding.id, finding.path) == ("MET019", str(path))
+
+
+@pytest.mark.parametrize("knows_image", [True, False])
+def test_a_directory_with_the_id_of_another_topic(
+    oracle: Oracle, tmp_path: Path, knows_image: bool
+) -> None:
+    log_dir = log_dir_of(tmp_path)
+    words = topic_id(log_dir / "words-0")
+    (log_dir / "counts-0" / "partition.metadata").unlink()
+    shutil.copy(log_dir / "words-0" / "partition.metadata", log_dir / "counts-0")
+    if not knows_image:
+        shutil.rmtree(log_dir / "__cluster_metadata-0")
+    finding = only(log_dir)
+    assert finding.id == "MET018"
+    assert {finding.topic, *finding.found.split(" of ")[1:]} == {"counts", "words"}
+    partitions = image_of((words, 0, [NODE], [DIRECTORY_ID]))
+    served = load(oracle, log_dir, broker_id=NODE, partitions=partitions)
+    assert served == ["counts-0", "words-0"]  # the others are stray
+
+
 def test_a_malformed_partition_metadata_is_not_missing(tmp_path: Path) -> None:
     log_dir, _ = only_counts(tmp_path)
     (log_dir / "counts-0" / "partition.metadata").write_text("version: 0\ntopic_id: ?")
