@@ -69,7 +69,8 @@ def check_checkpoints(
     """Yield what is wrong with the rows of a broker's checkpoints."""
     by_path = {each.path: each for each in facts}
     for log_dir in audited.broker.log_dirs:
-        yield from _missing_files(audited, log_dir, facts)
+        if log_dir.is_whole:
+            yield from _missing_files(audited, log_dir, facts)
         for partition in log_dir.partitions:
             fact = by_path.get(partition.path)
             if fact is None or partition.state not in _WITH_ROWS:
@@ -192,6 +193,8 @@ def _uses_cleaner(audited: AuditedBroker, log_dir: LogDir, facts: Sequence[Parti
 def _rows_without_directory(audited: AuditedBroker) -> Iterator[Finding]:
     directories = Directories(audited.broker.log_dirs)
     for log_dir in audited.broker.log_dirs:
+        if not log_dir.is_whole:
+            continue
         rows: dict[tuple[str, int], dict[FileKind, int]] = {}
         for kind, topic, number, offset in log_dir.rows_without_directory():
             if not directories.has_any(topic, number):

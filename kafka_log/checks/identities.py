@@ -67,7 +67,8 @@ def _log_dir_findings(broker: Broker) -> Iterator[Finding]:
     for log_dir in broker.log_dirs:
         path = _meta_path(log_dir)
         if log_dir.meta is None:
-            if log_dir.is_clean is not None and not _exists(path):
+            is_brokers = log_dir.is_clean is not None and log_dir.is_whole
+            if is_brokers and not _exists(path):
                 yield Finding.of("MET011", About(path), "no file", "the ids of node and cluster")
             continue
         directory_id = log_dir.meta.directory_id
@@ -207,10 +208,8 @@ def _no_topic_id(
     """Yield a finding unless the log is empty, as after a crash that follows its creation."""
     known = partition.metadata_topic_id
     expected = "a topic id" if known is None else f"topic id {uuid_text(known)}"
-    about, has_bytes = (
-        _metadata_about(partition),
-        any(segment.size_in_bytes for segment in partition.segments),
-    )
+    about = _metadata_about(partition)
+    has_bytes = any(segment.size_in_bytes for segment in partition.segments)
     if has_bytes or ends.get(partition.path, 0) > 0:
         yield Finding.of("MET007", about, "no file", expected)
     elif log_dir.is_clean:
@@ -238,12 +237,13 @@ class _Image:
     names: Mapping[uuid.UUID, str]
     """The names of topics by their ids."""
     given: frozenset[uuid.UUID]
-    """The log dirs that are audited."""
+    """The log dirs that are audited, as a whole."""
 
     @classmethod
     def of(cls, broker: Broker, metadata: ClusterMetadata) -> _Image:
         node_id = broker.node_id or 0
-        ids = (each.meta.directory_id for each in broker.log_dirs if each.meta is not None)
+        metas = (each.meta for each in broker.log_dirs if each.is_whole)
+        ids = (meta.directory_id for meta in metas if meta is not None)
         return cls(
             metadata=metadata,
             node_id=node_id,
@@ -322,7 +322,7 @@ def _missing_replicas(broker: Broker, image: _Image) -> Iterator[Finding | NotCh
         yield _missing_replica(broker, place, [each for each in replicas if each != image.node_id])
     if elsewhere:
         count = "1 replica is" if elsewhere == 1 else f"{elsewhere} replicas are"
-        yield NotChecked(_ASSIGNMENTS, f"{count} in log dirs of this node that were not given")
+        yield NotChecked(_ASSIGNMENTS, f"{count} in log dirs that were not given, or only in part")
 
 
 def _missing_replica(broker: Broker, place: About, others: Sequence[int]) -> Finding:

@@ -25,6 +25,7 @@ from kafka_log.names import (
     DirectoryKind,
     FileKind,
     FileState,
+    parse_file_name,
     segment_file_name,
 )
 
@@ -46,6 +47,11 @@ _SUFFIXES = (FileState.DELETED.value, FileState.CLEANED.value, FileState.SWAP.va
 """Kafka renames or deletes every file with such a suffix."""
 _PARSED_ENDINGS = (*(kind.ending for kind in _WITH_OFFSETS), *_SUFFIXES[1:])
 """Kafka takes what is before the first dot of such a name as an offset."""
+_SNAPSHOT_ENDINGS = tuple(
+    FileKind.METADATA_SNAPSHOT.value + state.value
+    for state in (FileState.LIVE, FileState.DELETED, FileState.PARTIAL)
+)
+"""Kafka looks at these only in the metadata log."""
 _MOST_SHOWN = 3
 
 
@@ -146,21 +152,32 @@ def _named_badly(partition: Partition) -> Iterator[Finding]:
             restart = f"The broker opens {proper} instead, and creates it if it does not exist."
             yield Finding.of("DIR016", about, "another name", str(proper), restart=restart)
         elif _is_unused(partition, file):
-            yield Finding.of("DIR015", about, file.stray or "", "only Kafka's files")
+            restart = "The broker deletes it: it is the index of no segment."
+            restart = restart if _is_index_of_nothing(partition, file) else ""
+            found, expected = file.stray or "", "only Kafka's files"
+            yield Finding.of("DIR015", about, found, expected, restart=restart)
+
+
+def _is_index_of_nothing(partition: Partition, file: InventoryFile) -> bool:
+    bases = {segment.base_offset for segment in partition.segments}
+    return file.name.kind in _WITH_OFFSETS[1:4] and file.offset not in bases
 
 
 def _stops_the_load(partition: Partition, name: str) -> bool:
     """Whether Kafka looks for an offset in this name, and throws because there is none."""
-    if partition.topic == CLUSTER_METADATA_TOPIC and name.endswith(
-        FileKind.METADATA_SNAPSHOT.value
-    ):
-        return True  # a snapshot with an offset and an epoch is no stray
+    is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
+    if is_metadata_log and name.endswith(_SNAPSHOT_ENDINGS):
+        return parse_file_name(name).kind is not FileKind.METADATA_SNAPSHOT
     return name.endswith(_PARSED_ENDINGS) and offset_from_file_name(name) is None
 
 
 def _is_unused(partition: Partition, file: InventoryFile) -> bool:
     """Whether Kafka neither opens nor deletes it."""
-    if file.name.state is not FileState.LIVE or Path(file.path).name.endswith(_SUFFIXES):
+    name = Path(file.path).name
+    if name.endswith(_SNAPSHOT_ENDINGS):
+        is_opened = file.name.kind is FileKind.METADATA_SNAPSHOT and file.name.is_canonical
+        return partition.topic != CLUSTER_METADATA_TOPIC or not is_opened
+    if file.name.state is not FileState.LIVE or name.endswith(_SUFFIXES):
         return False
     return not any(  # the indexes of a segment without a `.log` are deleted
         file.path == each.path
@@ -174,6 +191,8 @@ def _left_over(partition: Partition) -> Iterator[Finding | NotChecked]:
     groups: dict[str, list[str]] = {"DIR009": [], "DIR010": []}
     for file in partition.strays:
         name = Path(file.path).name
+        if _stops_the_load(partition, name) or _is_unused(partition, file):
+            continue
         if file.name.state is FileState.TEMPORARY:
             yield _temporary(file, _about(partition, file.path))
         elif file.name.state is FileState.PARTIAL or name.endswith(FileState.CLEANED.value):

@@ -386,8 +386,20 @@ def test_a_replica_of_a_log_dir_that_was_not_given_is_not_checked(tmp_path: Path
     )
     without_counts(log_dir)
     assert findings(log_dir) == []
-    why = "1 replica is in log dirs of this node that were not given"
+    why = "1 replica is in log dirs that were not given, or only in part"
     assert not_checked(log_dir) == [("replica assignments", why)]
+
+
+def test_what_was_not_selected_is_not_missed(tmp_path: Path) -> None:
+    log_dir, _ = only_counts(tmp_path)
+    shutil.copytree(log_dir / "counts-0", log_dir / "counts-1")
+    shutil.rmtree(log_dir / "counts-0")
+    (log_dir / "recovery-point-offset-checkpoint").unlink()
+    assert {"CKP008", "CKP011", "MET016"} < set(ids(log_dir))
+    assert ids(log_dir / "counts-1") == ["CKP010", "MET006"]
+    assert not_checked(log_dir / "counts-1") == [
+        ("replica assignments", "1 replica is in log dirs that were not given, or only in part")
+    ]
 
 
 def test_damaged_metadata_says_nothing_about_replicas(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Leftovers and unknown files, and that a start does with them what the findings say."""
 
+import random
 import shutil
 import uuid
 from pathlib import Path
@@ -22,7 +23,7 @@ from tests.kafka_log.checks.broker_cases import (
     set_property,
     topic_id,
 )
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleError
 
 SEGMENT = "00000000000000000000"
 UNIQUE = "0123456789abcdef0123456789abcdef"
@@ -57,6 +58,7 @@ def with_file(tmp_path: Path, name: str, data: bytes = b"left") -> tuple[Path, P
         ("leader-epoch-checkpoint.tmp", "DIR010", None),
         ("partition.metadata.tmp", "DIR010", None),
         ("notes.txt", "DIR015", True),
+        ("00000000000000000007-0000000001.checkpoint.deleted", "DIR015", True),
         ("meta.properties", "DIR015", True),
     ],
 )
@@ -97,6 +99,27 @@ def test_an_incomplete_snapshot_of_the_metadata(oracle: Oracle, tmp_path: Path) 
     assert ids(log_dir) == ["DIR010"]
     oracle.call("open_metadata_log", path=path.parent, time=NOW)
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_fatal"),
+    [
+        ("snapshot-of-yesterday-evening-at-nine.checkpoint", True),
+        ("yesterday.checkpoint.deleted", True),
+        ("00000000000000000007-0000000001.checkpoint.deleted", False),
+    ],
+)
+def test_a_snapshot_of_the_metadata_with_another_name(
+    oracle: Oracle, tmp_path: Path, name: str, is_fatal: bool
+) -> None:
+    log_dir, path = with_file(tmp_path, f"__cluster_metadata-0/{name}")
+    assert ids(log_dir) == ["DIR016" if is_fatal else "DIR009"]
+    if is_fatal:
+        with pytest.raises(OracleError):
+            oracle.call("open_metadata_log", path=path.parent, time=NOW)
+    else:
+        oracle.call("open_metadata_log", path=path.parent, time=NOW)
+        assert not path.exists()
 
 
 def as_swap(log_dir: Path) -> Path:
@@ -157,6 +180,27 @@ def test_a_log_with_another_name_moves_the_end_of_the_log(oracle: Oracle, tmp_pa
     answer = load(oracle, log_dir)
     assert answer["logs"]["counts-0"]["log_end_offset"] == 5  # of 9
     assert (log_dir / "counts-0" / proper).exists()
+
+
+_STEMS = ("5", "05", SEGMENT, "orders", "-3", "9" * 20, "1.x", "x.1", f"{SEGMENT}-0000000001")
+_ENDINGS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint", "", ".txt")
+_SUFFIXES = ("", ".swap", ".cleaned", ".deleted", ".tmp", ".part", ".bak")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_what_becomes_of_any_name(oracle: Oracle, tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    name = "".join(map(rng.choice, (_STEMS, _ENDINGS, _SUFFIXES)))
+    log_dir, path = with_file(tmp_path, f"counts-0/{name}", b"")
+    found = [each for each in findings(log_dir) if each.id != "CKP002"]
+    answer = load(oracle, log_dir)
+    says_no_start = [each.on_restart for each in found] == ["The partition does not load."]
+    assert says_no_start == ("error" in answer)
+    is_renamed_or_deleted = any(
+        word in each.on_restart for each in found for word in ("deletes", "renames")
+    )
+    if found and not says_no_start:
+        assert is_renamed_or_deleted == (not path.exists())
 
 
 # --- directories ----------------------------------------------------------------------------------
