@@ -3,13 +3,16 @@
 batch_headers        magic, attributes, leader epochs, and bytes that no reader looks at
 between_segments     lost segments, gaps and overlaps
 broker_checks        one broker: what its log dirs, metadata and internal topics say of each other
+checkpoint_checks    the offset checkpoints against the logs
 continuity           from which offset on nothing is missing
 control_batches      transaction markers, and other control records
 directories          findings from names and directories
 facts                what checks of several files or partitions need to know of each
 finding              Finding: what is wrong, where, and by which rule
+identities           meta.properties, partition.metadata and the cluster metadata
 index_entries        entries of an offset and a time index against the batches of the log
 leader_epochs        leader-epoch-checkpoint against the batches
+leftovers            files and directories that unfinished operations left
 log_pieces           a piece of a log as the checks see it
 logs                 batches, checksums, and the end of a `.log` file
 offsets_in_log       offsets and timestamps of batches and of their records
