@@ -117,10 +117,13 @@ def _work(arguments: argparse.Namespace) -> int:
     if missing >= set(arguments.paths):
         return options.COULD_NOT_RUN
     _audit(arguments, inventory, report)
+    for path in sorted(missing - report.unread.keys()):
+        report.add_missing(path)
     for path, reason in report.unread.items():
-        say(f"{path}: {reason}")
+        if path not in missing:  # reported before
+            say(f"{path}: {reason}")
     audit_outputs.write(arguments, report)
-    return options.COULD_NOT_RUN if missing else report.exit_code(arguments.fail_on)
+    return report.exit_code(arguments.fail_on)
 
 
 def _say_unreadable(inventory: Inventory) -> bool:

@@ -136,7 +136,13 @@ def _json_lines(arguments: argparse.Namespace, report: AuditReport) -> Iterator[
 
 
 def _text_lines(arguments: argparse.Namespace, report: AuditReport) -> Iterator[str]:
-    from pipelines.audit.outputs.text import COLUMNS, finding_line, group_cells, not_checked_lines
+    from pipelines.audit.outputs.text import (
+        COLUMNS,
+        finding_line,
+        group_cells,
+        not_checked_lines,
+        record_line,
+    )
 
     yield escaped(report.verdict)
     groups = report.groups()
@@ -149,7 +155,9 @@ def _text_lines(arguments: argparse.Namespace, report: AuditReport) -> Iterator[
         for group, line in zip(groups, lines, strict=True):
             yield line
             for _ in range(group.count if arguments.all else 0):
-                yield finding_line(next(rows))
+                row = next(rows)
+                yield finding_line(row)
+                yield from map(record_line, row.get("records", ()))
     if report.not_checked:
         yield ""
         yield from not_checked_lines(report, everything=arguments.all)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from kafka_log.checks.log_pieces import LogPiece
 
 NEWEST_MAGIC = 2
+_NO_EPOCH = -1
 _UNUSED = np.array(UNUSED_BITS)
 
 
@@ -39,7 +40,7 @@ class HeaderCheck:
 
     def __init__(self, about: About) -> None:
         self._about = about
-        self._epoch = -1
+        self._epoch = _NO_EPOCH
         """The leader epoch of the last batch that has one."""
 
     def findings(self, piece: LogPiece) -> Iterator[Finding]:
@@ -64,7 +65,9 @@ class HeaderCheck:
         batches = piece.batches
         attributes = batches.attributes & 0xFFFF
         unused = attributes & _UNUSED[np.minimum(batches.magic, NEWEST_MAGIC)]
-        without_producer = (attributes & TRANSACTIONAL != 0) & (batches.producer_id < 0)
+        # A marker without a producer is of a wrong form: control_batches.
+        is_transaction = (attributes & TRANSACTIONAL != 0) & ~piece.is_control
+        without_producer = is_transaction & (batches.producer_id < 0)
         unusual = (unused != 0) | (without_producer & (batches.magic >= NEWEST_MAGIC))
         for batch in np.flatnonzero(piece.is_sound & unusual).tolist():
             if unused[batch]:
@@ -89,7 +92,10 @@ class HeaderCheck:
     def _leader_epochs(self, piece: LogPiece) -> Iterator[Finding]:
         """Yield where the leader epoch goes back; -1 is none, as in converted legacy batches."""
         epochs = piece.batches.partition_leader_epoch
-        rows = np.flatnonzero(piece.is_sound & (epochs >= 0))
+        for batch in np.flatnonzero(piece.is_sound & (epochs < _NO_EPOCH)).tolist():
+            found = f"leader epoch {int(epochs[batch])}"
+            yield piece.finding(EPOCH_GOES_BACK, self._about, batch, found, "0 or more, or -1")
+        rows = np.flatnonzero(piece.is_sound & (epochs > _NO_EPOCH))
         if not len(rows):
             return
         before = np.concatenate([[self._epoch], epochs[rows[:-1]]])

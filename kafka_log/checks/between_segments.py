@@ -37,6 +37,16 @@ def check_between_segments(
     log_start_offset = audited.partition.log_start_offset or 0
     for segment, following in pairwise(summaries):
         end, next_base = segment.next_offset, following.base_offset
+        is_needed = not segment.is_damaged and next_base > log_start_offset
+        offsets = missing_offsets(end, next_base) if reports_gaps and is_needed else ""
+        if offsets:
+            yield Finding.of(
+                "LOG020",
+                audited.about(following.path),
+                f"{offsets} missing before this segment",
+                f"a segment that begins at {end}",
+                offset=end,
+            )
         if end > next_base:
             yield Finding.of(
                 "LOG022",
@@ -45,15 +55,6 @@ def check_between_segments(
                 f"a segment that begins at {end} or later",
                 offset=next_base,
             )
-        elif reports_gaps and not segment.is_damaged and next_base > log_start_offset:
-            if offsets := missing_offsets(end, next_base):
-                yield Finding.of(
-                    "LOG020",
-                    audited.about(following.path),
-                    f"{offsets} missing before this segment",
-                    f"a segment that begins at {end}",
-                    offset=end,
-                )
 
 
 def is_never_compacted(audited: AuditedPartition, summaries: Sequence[SegmentSummary]) -> bool:

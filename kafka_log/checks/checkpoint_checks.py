@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.shown_text import name_text
 from kafka_log.checkpoints import CHECKPOINT_NAMES, Checkpointed
 from kafka_log.checks.facts import NotChecked
 from kafka_log.checks.finding import About, Finding
@@ -68,7 +69,8 @@ def check_checkpoints(
     """Yield what is wrong with the rows of a broker's checkpoints."""
     by_path = {each.path: each for each in facts}
     for log_dir in audited.broker.log_dirs:
-        yield from _missing_files(audited, log_dir, facts)
+        if log_dir.is_whole:
+            yield from _missing_files(audited, log_dir, facts)
         for partition in log_dir.partitions:
             fact = by_path.get(partition.path)
             if fact is None or partition.state not in _WITH_ROWS:
@@ -150,7 +152,7 @@ def _missing_rows(log_dir: LogDir, partition: Partition) -> Iterator[Finding]:
             continue
         if checkpoint.state is CheckpointState.WITH_ROWS:
             about = About(checkpoint_path(log_dir, kind), partition.topic, partition.partition)
-            found = f"no row for {partition.name}"
+            found = f"no row for {name_text(str(partition.name))}"
             yield Finding.of("CKP010", about, found, f"a {_CONTENTS[kind.value]}")
 
 
@@ -191,6 +193,8 @@ def _uses_cleaner(audited: AuditedBroker, log_dir: LogDir, facts: Sequence[Parti
 def _rows_without_directory(audited: AuditedBroker) -> Iterator[Finding]:
     directories = Directories(audited.broker.log_dirs)
     for log_dir in audited.broker.log_dirs:
+        if not log_dir.is_whole:
+            continue
         rows: dict[tuple[str, int], dict[FileKind, int]] = {}
         for kind, topic, number, offset in log_dir.rows_without_directory():
             if not directories.has_any(topic, number):
@@ -225,7 +229,7 @@ def _row_without_directory(
 def _may_be_assigned(audited: AuditedBroker, topic: str, number: int) -> bool:
     """Whether the metadata assigns a partition to this broker, or is unknown."""
     metadata = audited.broker.metadata
-    if metadata is None or audited.broker.node_id is None:
+    if metadata is None or metadata.why_incomplete or audited.broker.node_id is None:
         return True
     topic_id = metadata.topic_ids.get(topic)
     replicas = () if topic_id is None else metadata.replicas.get((topic_id, number), ())

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_format.java_text import uuid_text
+from kafka_format.shown_text import name_text, shortened
 from kafka_log.checks.checkpoint_checks import Directories
 from kafka_log.checks.facts import NotChecked
 from kafka_log.checks.finding import About, Finding
@@ -24,7 +25,7 @@ from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 
 if TYPE_CHECKING:
     import uuid
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafka_log.checks.facts import AuditedBroker, PartitionFacts
     from kafka_log.disk.files import Files
@@ -42,26 +43,20 @@ def check_identities(
     """Yield what is wrong with the ids of a broker's log dirs, topics and replicas."""
     broker = audited.broker
     yield from _log_dir_findings(broker)
-    yield from _topic_id_findings(broker)
+    for log_dir in broker.log_dirs:
+        yield from _metadata_log_findings(log_dir)
     metadata = broker.metadata
-    why = _why_unknown(metadata)
+    ends = {each.path: each.log_end_offset or 0 for each in facts}
+    why = "no cluster metadata log on these disks" if metadata is None else metadata.why_incomplete
     if metadata is None or broker.node_id is None or why:
         yield NotChecked(_ASSIGNMENTS, why or "no meta.properties has the id of the node")
-        yield from _without_metadata(broker, facts)
+        yield from _without_metadata(broker, ends)
         return
     image = _Image.of(broker, metadata)
     yield from _unregistered(broker, image)
     for log_dir in broker.log_dirs:
-        yield from _replica_findings(log_dir, image, facts)
+        yield from _replica_findings(log_dir, image, ends)
     yield from _missing_replicas(broker, image)
-
-
-def _why_unknown(metadata: ClusterMetadata | None) -> str:
-    if metadata is None:
-        return "no cluster metadata log on these disks"
-    if metadata.problems or metadata.unreadable:
-        return "the cluster metadata log could not be read to its end"
-    return "" if metadata.end_offset else "the cluster metadata log is empty"
 
 
 # --- the ids of log dirs --------------------------------------------------------------------------
@@ -72,7 +67,8 @@ def _log_dir_findings(broker: Broker) -> Iterator[Finding]:
     for log_dir in broker.log_dirs:
         path = _meta_path(log_dir)
         if log_dir.meta is None:
-            if log_dir.is_clean is not None and not _exists(path):
+            is_brokers = log_dir.is_clean is not None and log_dir.is_whole
+            if is_brokers and not _exists(path):
                 yield Finding.of("MET011", About(path), "no file", "the ids of node and cluster")
             continue
         directory_id = log_dir.meta.directory_id
@@ -119,8 +115,9 @@ def registration_findings(inventory: Inventory) -> Iterator[Finding]:
             continue
         node_id, cluster_id = owners[meta.directory_id]
         if (meta.node_id, meta.cluster_id) != (node_id, cluster_id):
-            found = f"node {meta.node_id} of cluster {meta.cluster_id}"
-            expected = f"node {node_id} of cluster {cluster_id}, which registered this log dir"
+            found = f"node {meta.node_id} of cluster {shortened(str(meta.cluster_id))}"
+            owner = f"node {node_id} of cluster {shortened(str(cluster_id))}"
+            expected = f"{owner}, which registered this log dir"
             yield Finding.of("MET012", About(_meta_path(log_dir)), found, expected)
 
 
@@ -147,30 +144,40 @@ def _shown_ids(ids: Sequence[uuid.UUID]) -> str:
 # --- topic ids ------------------------------------------------------------------------------------
 
 
-def _topic_id_findings(broker: Broker) -> Iterator[Finding]:
-    for log_dir in broker.log_dirs:
-        for partition in log_dir.partitions:
-            is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
-            if not is_metadata_log or partition.state is not DirectoryKind.PARTITION:
-                continue
-            if partition.topic_id not in (None, METADATA_TOPIC_ID):
-                found = f"topic id {_shown_id(partition)}"
-                about = _metadata_about(partition)
-                yield Finding.of("MET009", about, found, uuid_text(METADATA_TOPIC_ID))
+def _metadata_log_findings(log_dir: LogDir) -> Iterator[Finding]:
+    for partition in log_dir.partitions:
+        is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
+        if not is_metadata_log or partition.state is not DirectoryKind.PARTITION:
+            continue
+        about, expected = _metadata_about(partition), uuid_text(METADATA_TOPIC_ID)
+        if partition.topic_id not in (None, METADATA_TOPIC_ID):
+            yield Finding.of("MET009", about, f"topic id {_shown_id(partition)}", expected)
+        if log_dir.meta is None or not any(each.size_in_bytes for each in partition.segments):
+            continue  # a bare directory
+        if _has_no_metadata_file(partition):
+            yield Finding.of("MET017", about, "no file", f"topic id {expected}")
+        quorum_state = os.path.join(partition.path, FileKind.QUORUM_STATE.value)  # noqa: PTH118
+        if not _exists(quorum_state):
+            about = about._replace(path=quorum_state)
+            yield Finding.of("MET019", about, "no file", "the vote and the leader's epoch")
 
 
-def _without_metadata(broker: Broker, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+def _without_metadata(broker: Broker, ends: Mapping[str, int]) -> Iterator[Finding]:
     """Yield what is certain without assignments: topic ids that differ, and those that are gone."""
     by_topic: defaultdict[str, list[Partition]] = defaultdict(list)
+    owners: dict[uuid.UUID, str] = {}
     for log_dir in broker.log_dirs:
         is_kraft = log_dir.meta is not None and log_dir.meta.version > 0
         for partition in log_dir.partitions:
             if partition.state not in _REPLICAS or partition.topic == CLUSTER_METADATA_TOPIC:
                 continue
             if is_kraft and _has_no_metadata_file(partition):
-                yield from _no_topic_id(partition, facts)
+                yield from _no_topic_id(log_dir, partition, ends)
             elif partition.topic_id is not None:
                 by_topic[partition.topic].append(partition)
+                owner = owners.setdefault(partition.topic_id, partition.topic)
+                if owner != partition.topic:
+                    yield _of_another_topic(partition, owner)
     for partitions in by_topic.values():
         first = partitions[0]
         for each in partitions[1:]:
@@ -195,14 +202,25 @@ def _has_no_metadata_file(partition: Partition) -> bool:
     return partition.topic_id is None and not _exists(_metadata_about(partition).path)
 
 
-def _no_topic_id(partition: Partition, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+def _no_topic_id(
+    log_dir: LogDir, partition: Partition, ends: Mapping[str, int]
+) -> Iterator[Finding]:
     """Yield a finding unless the log is empty, as after a crash that follows its creation."""
-    fact = next((each for each in facts if each.path == partition.path), None)
-    end = 0 if fact is None else fact.log_end_offset or 0
-    if end > 0 or any(segment.size_in_bytes for segment in partition.segments):
-        known = partition.metadata_topic_id
-        expected = "a topic id" if known is None else f"topic id {uuid_text(known)}"
-        yield Finding.of("MET007", _metadata_about(partition), "no file", expected)
+    known = partition.metadata_topic_id
+    expected = "a topic id" if known is None else f"topic id {uuid_text(known)}"
+    about = _metadata_about(partition)
+    has_bytes = any(segment.size_in_bytes for segment in partition.segments)
+    if has_bytes or ends.get(partition.path, 0) > 0:
+        yield Finding.of("MET007", about, "no file", expected)
+    elif log_dir.is_clean:
+        restart = "The directory is renamed to `-stray`, and an empty log takes its place."
+        yield Finding.of("MET017", about, "no file", expected, restart=restart)
+
+
+def _of_another_topic(partition: Partition, owner: str) -> Finding:
+    found = f"topic id {_shown_id(partition)}, of {shortened(name_text(owner))}"
+    expected = f"the id of {shortened(name_text(partition.topic))}"
+    return Finding.of("MET018", _metadata_about(partition), found, expected)
 
 
 # --- replicas and the image -----------------------------------------------------------------------
@@ -216,17 +234,21 @@ class _Image:
     node_id: int
     registered: Sequence[uuid.UUID]
     """The log dirs of its newest registration; empty if unknown."""
+    names: Mapping[uuid.UUID, str]
+    """The names of topics by their ids."""
     given: frozenset[uuid.UUID]
-    """The log dirs that are audited."""
+    """The log dirs that are audited, as a whole."""
 
     @classmethod
     def of(cls, broker: Broker, metadata: ClusterMetadata) -> _Image:
         node_id = broker.node_id or 0
-        ids = (each.meta.directory_id for each in broker.log_dirs if each.meta is not None)
+        metas = (each.meta for each in broker.log_dirs if each.is_whole)
+        ids = (meta.directory_id for meta in metas if meta is not None)
         return cls(
             metadata=metadata,
             node_id=node_id,
             registered=metadata.log_dirs.get(node_id, ()),
+            names={topic_id: name for name, topic_id in metadata.topic_ids.items()},
             given=frozenset(each for each in ids if each is not None),
         )
 
@@ -236,9 +258,7 @@ class _Image:
         return bool(self.registered) and self.given.issuperset(self.registered)
 
 
-def _replica_findings(
-    log_dir: LogDir, image: _Image, facts: Sequence[PartitionFacts]
-) -> Iterator[Finding]:
+def _replica_findings(log_dir: LogDir, image: _Image, ends: Mapping[str, int]) -> Iterator[Finding]:
     assignments = Assignments.from_metadata([log_dir], image.metadata)
     if assignments is None:
         return
@@ -247,11 +267,15 @@ def _replica_findings(
             continue
         if partition.topic_id is None:
             if _has_no_metadata_file(partition):
-                yield from _no_topic_id(partition, facts)
+                yield from _no_topic_id(log_dir, partition, ends)
             continue
         fate, _ = fate_of(partition.name, partition.topic_id, assignments)
         if fate is Fate.STRAY:
             yield _stray(partition, assignments)
+            continue
+        owner = image.names.get(partition.topic_id, partition.topic)
+        if owner != partition.topic:
+            yield _of_another_topic(partition, owner)
         elif fate is Fate.CURRENT:
             yield from _misplaced(partition, assignments)
 
@@ -260,7 +284,7 @@ def _stray(partition: Partition, assignments: Assignments) -> Finding:
     reason = assignments.stray_reason(partition.topic_id, partition.partition or 0) or ""
     known = partition.metadata_topic_id
     if known not in (None, partition.topic_id):
-        reason += f"; {partition.topic} is {uuid_text(known)}"
+        reason += f"; {name_text(partition.topic)} is {uuid_text(known)}"
     expected = f"a replica of broker {assignments.broker_id}"
     return Finding.of("MET006", _about(partition), reason, expected)
 
@@ -285,25 +309,37 @@ def _missing_replicas(broker: Broker, image: _Image) -> Iterator[Finding | NotCh
     metadata = image.metadata
     directories = Directories(broker.log_dirs)
     assigned_to = metadata.directories_of(image.node_id)
-    names = {topic_id: name for name, topic_id in metadata.topic_ids.items()}
     elsewhere = 0
     for (topic_id, number), replicas in sorted(metadata.replicas.items()):
-        topic = names.get(topic_id)
+        topic = image.names.get(topic_id)
         if image.node_id not in replicas or topic is None or directories.has_replica(topic, number):
             continue
         directory_id = assigned_to.get((topic_id, number))
         if directory_id not in image.given and not image.is_complete:
             elsewhere += 1
             continue
-        others = [each for each in replicas if each != image.node_id]
-        rule = "MET015" if others else "MET016"
-        path = _assigned_path(broker, directory_id)
-        shown = f"other replicas on {_shown_nodes(others)}" if others else "no other replica"
-        expected = f"the directory {topic}-{number}"
-        yield Finding.of(rule, About(path, topic, number), f"no directory, {shown}", expected)
+        place = About(_assigned_path(broker, directory_id), topic, number)
+        yield _missing_replica(broker, place, [each for each in replicas if each != image.node_id])
     if elsewhere:
         count = "1 replica is" if elsewhere == 1 else f"{elsewhere} replicas are"
-        yield NotChecked(_ASSIGNMENTS, f"{count} in log dirs of this node that were not given")
+        yield NotChecked(_ASSIGNMENTS, f"{count} in log dirs that were not given, or only in part")
+
+
+def _missing_replica(broker: Broker, place: About, others: Sequence[int]) -> Finding:
+    """Return an error only if records are lost, and it is no topic that was created just now."""
+    expected = f"the directory {shortened(f'{place.topic}-{place.partition}')}"
+    if others:
+        found = f"no directory, other replicas on {_shown_nodes(others)}"
+        return Finding.of("MET015", place, found, expected)
+    was_checkpointed = any(
+        (place.topic, place.partition) in checkpoint.offsets
+        for log_dir in broker.log_dirs
+        for checkpoint in log_dir.checkpoints.values()
+    )
+    is_lost = was_checkpointed or all(log_dir.is_clean for log_dir in broker.log_dirs)
+    restart = "" if is_lost else "The broker creates an empty log and leads the partition with it."
+    rule = "MET016" if is_lost else "MET015"
+    return Finding.of(rule, place, "no directory, no other replica", expected, restart=restart)
 
 
 def _shown_nodes(nodes: Sequence[int]) -> str:

@@ -44,6 +44,13 @@ class LeaderEpochCheck:
         self._knows_log_start = knows_log_start
         self._entries: list[EpochEntry] = []
         self._found: set[tuple[int, int]] = set()
+        self._uncovered: list[Finding] = []
+        """Findings that a later batch of an old format would explain: it clears the epochs."""
+
+    @property
+    def start_offset(self) -> int:
+        """The offset of the first epoch, which is not below the log start; 0 without any."""
+        return self._entries[0].start_offset if self._entries else 0
 
     def load(self) -> Iterator[Finding]:
         """Load the rows as a broker does, and yield what is wrong with them."""
@@ -64,29 +71,36 @@ class LeaderEpochCheck:
 
     def add(self, batches: BatchColumns) -> Iterator[Finding]:
         """Yield the first batch of each epoch that the checkpoint does not have there."""
+        legacy = np.flatnonzero(batches.is_legacy)
+        if len(legacy):
+            self._uncovered.clear()
+            self._found = {pair for pair in self._found if pair[1] != _NO_EPOCH}
+            batches = batches[int(legacy[-1]) + 1 :]
         epoch = batches.partition_leader_epoch
-        is_needed = (batches.last_offset >= self._log_start_offset) & ~batches.is_legacy
-        rows = np.flatnonzero(is_needed & (epoch >= 0))
+        rows = np.flatnonzero((batches.last_offset >= self._log_start_offset) & (epoch >= 0))
         if not len(rows):
             return
         if not self._rows:
-            yield from self._missing(int(epoch[rows[0]]), int(batches.base_offset[rows[0]]))
+            self._note_missing(int(epoch[rows[0]]), int(batches.base_offset[rows[0]]))
             return
         starts = np.array([each.start_offset for each in self._entries], np.int64)
         epochs = np.array([_NO_EPOCH, *(each.epoch for each in self._entries)], np.int64)
         first = np.maximum(batches.base_offset[rows], self._log_start_offset)
         for offset in (first, batches.last_offset[rows]):
             stored = epochs[np.searchsorted(starts, offset, side="right")]
-            is_wrong = stored != epoch[rows]
-            if not self._knows_log_start:
-                is_wrong &= stored != _NO_EPOCH
-            for place in np.flatnonzero(is_wrong).tolist():
+            for place in np.flatnonzero(stored != epoch[rows]).tolist():
                 pair = int(epoch[rows[place]]), int(stored[place])
-                if pair not in self._found:
-                    self._found.add(pair)
-                    yield self._mismatch(*pair, int(offset[place]))
+                if pair in self._found:
+                    continue
+                self._found.add(pair)
+                finding = self._mismatch(*pair, int(offset[place]))
+                if pair[1] != _NO_EPOCH:
+                    yield finding
+                elif self._knows_log_start:
+                    self._uncovered.append(finding)
 
     def finish(self, log_end_offset: int) -> Iterator[Finding]:
+        yield from self._uncovered
         for entry in self._entries:
             if entry.start_offset > log_end_offset:
                 yield Finding.of(
@@ -98,11 +112,12 @@ class LeaderEpochCheck:
                     entry=f"epoch {entry.epoch}",
                 )
 
-    def _missing(self, epoch: int, offset: int) -> Iterator[Finding]:
-        if not self._found:
-            self._found.add((epoch, _NO_EPOCH))
+    def _note_missing(self, epoch: int, offset: int) -> None:
+        if not self._uncovered:
             expected = f"epoch {epoch}, which the batch at offset {offset} has"
-            yield Finding.of("LEP005", self._about, "no leader epoch", expected, offset=offset)
+            self._uncovered.append(
+                Finding.of("LEP005", self._about, "no leader epoch", expected, offset=offset)
+            )
 
     def _mismatch(self, epoch: int, stored: int, offset: int) -> Finding:
         return Finding.of(

@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_format.shown_text import name_text
 from kafka_log.checks.facts import NotChecked
 from kafka_log.checks.finding import About, Finding
 from kafka_log.clock import FixedClock
@@ -24,6 +25,7 @@ from kafka_log.names import (
     DirectoryKind,
     FileKind,
     FileState,
+    parse_file_name,
     segment_file_name,
 )
 
@@ -32,10 +34,11 @@ if TYPE_CHECKING:
 
     from kafka_log.checks.facts import AuditedBroker, PartitionFacts
     from kafka_log.disk.files import Files
-    from kafka_log.inventory.inventory import Broker, InventoryFile, LogDir, Partition
+    from kafka_log.inventory.inventory import InventoryFile, LogDir, Partition
     from kafka_log.loading.journal import JournalEntry
 
 _REPLICAS = (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+_NOT_SERVED = {DirectoryKind.DELETE: "DIR012", DirectoryKind.STRAY: "DIR014"}
 _WITH_OFFSETS = (
     *(FileKind.LOG, FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX),
     FileKind.PRODUCER_SNAPSHOT,
@@ -44,6 +47,11 @@ _SUFFIXES = (FileState.DELETED.value, FileState.CLEANED.value, FileState.SWAP.va
 """Kafka renames or deletes every file with such a suffix."""
 _PARSED_ENDINGS = (*(kind.ending for kind in _WITH_OFFSETS), *_SUFFIXES[1:])
 """Kafka takes what is before the first dot of such a name as an offset."""
+_SNAPSHOT_ENDINGS = tuple(
+    FileKind.METADATA_SNAPSHOT.value + state.value
+    for state in (FileState.LIVE, FileState.DELETED, FileState.PARTIAL)
+)
+"""Kafka looks at these only in the metadata log."""
 _MOST_SHOWN = 3
 
 
@@ -51,11 +59,26 @@ def check_leftovers(
     audited: AuditedBroker, _facts: Sequence[PartitionFacts], _files_of: Callable[[str], Files]
 ) -> Iterator[Finding | NotChecked]:
     """Yield leftovers, and what a start does with each."""
-    for log_dir in audited.broker.log_dirs:
+    broker = audited.broker
+    current = {
+        (each.topic, each.partition)
+        for log_dir in broker.log_dirs
+        for each in log_dir.partitions
+        if each.state is DirectoryKind.PARTITION
+    }
+    metadata = broker.metadata
+    if metadata is not None and metadata.why_incomplete:
+        metadata = None
+    for log_dir in broker.log_dirs:
         yield from _of_log_dir(log_dir)
+        assignments = Assignments.from_metadata([log_dir], metadata)
         for partition in log_dir.partitions:
-            if partition.name.kind is not DirectoryKind.PARTITION:
-                yield from _directory_findings(audited.broker, log_dir, partition)
+            if partition.state is DirectoryKind.FUTURE:
+                has_current = (partition.topic, partition.partition) in current
+                yield from _of_future(partition, assignments, has_current=has_current)
+            elif partition.state in _NOT_SERVED:
+                rule, about = _NOT_SERVED[partition.state], _about(partition, partition.path)
+                yield Finding.of(rule, about, _content(partition), "directories of replicas")
             if partition.state in _REPLICAS:
                 yield from _of_partition(partition)
 
@@ -63,30 +86,20 @@ def check_leftovers(
 # --- directories ----------------------------------------------------------------------------------
 
 
-def _directory_findings(broker: Broker, log_dir: LogDir, partition: Partition) -> Iterator[Finding]:
-    about = About(partition.path, partition.topic, partition.partition)
-    found = f"{len(partition.files)} files, {partition.size_in_bytes} bytes"
-    if partition.state is DirectoryKind.DELETE:
-        yield Finding.of("DIR012", about, found, "only the directories of replicas")
-    elif partition.state is DirectoryKind.STRAY:
-        yield Finding.of("DIR014", about, found, "only the directories of replicas")
-    elif partition.state is DirectoryKind.FUTURE:
-        assignments = Assignments.from_metadata([log_dir], broker.metadata)
-        fate, _ = fate_of(partition.name, partition.topic_id, assignments)
-        if fate is not Fate.STRAY:  # otherwise it is reported as a replica that is not assigned
-            has_current = _has_current(broker, partition)
-            found += "" if has_current else ", and no current directory"
-            restart = _fate_of_future(fate, has_current=has_current)
-            yield Finding.of("DIR013", about, found, "a move that is finished", restart=restart)
+def _of_future(
+    partition: Partition, assignments: Assignments | None, *, has_current: bool
+) -> Iterator[Finding]:
+    fate, _ = fate_of(partition.name, partition.topic_id, assignments)
+    if fate is Fate.STRAY:  # it is reported as a replica that is not assigned
+        return
+    found = _content(partition) + ("" if has_current else ", and no current directory")
+    restart = _fate_of_future(fate, has_current=has_current)
+    about = _about(partition, partition.path)
+    yield Finding.of("DIR013", about, found, "a move that is finished", restart=restart)
 
 
-def _has_current(broker: Broker, partition: Partition) -> bool:
-    return any(
-        each.state is DirectoryKind.PARTITION
-        and (each.topic, each.partition) == (partition.topic, partition.partition)
-        for log_dir in broker.log_dirs
-        for each in log_dir.partitions
-    )
+def _content(partition: Partition) -> str:
+    return f"{len(partition.files)} files, {partition.size_in_bytes} bytes"
 
 
 def _fate_of_future(fate: Fate, *, has_current: bool) -> str:
@@ -139,21 +152,32 @@ def _named_badly(partition: Partition) -> Iterator[Finding]:
             restart = f"The broker opens {proper} instead, and creates it if it does not exist."
             yield Finding.of("DIR016", about, "another name", str(proper), restart=restart)
         elif _is_unused(partition, file):
-            yield Finding.of("DIR015", about, file.stray or "", "only Kafka's files")
+            restart = "The broker deletes it: it is the index of no segment."
+            restart = restart if _is_index_of_nothing(partition, file) else ""
+            found, expected = file.stray or "", "only Kafka's files"
+            yield Finding.of("DIR015", about, found, expected, restart=restart)
+
+
+def _is_index_of_nothing(partition: Partition, file: InventoryFile) -> bool:
+    bases = {segment.base_offset for segment in partition.segments}
+    return file.name.kind in _WITH_OFFSETS[1:4] and file.offset not in bases
 
 
 def _stops_the_load(partition: Partition, name: str) -> bool:
     """Whether Kafka looks for an offset in this name, and throws because there is none."""
-    if partition.topic == CLUSTER_METADATA_TOPIC and name.endswith(
-        FileKind.METADATA_SNAPSHOT.value
-    ):
-        return True  # a snapshot with an offset and an epoch is no stray
+    is_metadata_log = partition.topic == CLUSTER_METADATA_TOPIC
+    if is_metadata_log and name.endswith(_SNAPSHOT_ENDINGS):
+        return parse_file_name(name).kind is not FileKind.METADATA_SNAPSHOT
     return name.endswith(_PARSED_ENDINGS) and offset_from_file_name(name) is None
 
 
 def _is_unused(partition: Partition, file: InventoryFile) -> bool:
     """Whether Kafka neither opens nor deletes it."""
-    if file.name.state is not FileState.LIVE or Path(file.path).name.endswith(_SUFFIXES):
+    name = Path(file.path).name
+    if name.endswith(_SNAPSHOT_ENDINGS):
+        is_opened = file.name.kind is FileKind.METADATA_SNAPSHOT and file.name.is_canonical
+        return partition.topic != CLUSTER_METADATA_TOPIC or not is_opened
+    if file.name.state is not FileState.LIVE or name.endswith(_SUFFIXES):
         return False
     return not any(  # the indexes of a segment without a `.log` are deleted
         file.path == each.path
@@ -167,6 +191,8 @@ def _left_over(partition: Partition) -> Iterator[Finding | NotChecked]:
     groups: dict[str, list[str]] = {"DIR009": [], "DIR010": []}
     for file in partition.strays:
         name = Path(file.path).name
+        if _stops_the_load(partition, name) or _is_unused(partition, file):
+            continue
         if file.name.state is FileState.TEMPORARY:
             yield _temporary(file, _about(partition, file.path))
         elif file.name.state is FileState.PARTIAL or name.endswith(FileState.CLEANED.value):
@@ -225,4 +251,6 @@ def _about(partition: Partition, path: str) -> About:
 
 def _shown(names: Sequence[str]) -> str:
     rest = len(names) - _MOST_SHOWN
-    return ", ".join(names[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    return ", ".join(map(name_text, names[:_MOST_SHOWN])) + (
+        f" and {rest} more" if rest > 0 else ""
+    )

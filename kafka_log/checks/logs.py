@@ -96,7 +96,7 @@ def _piece_checks(
     if base_offset is not None:
         yield OffsetRange(about, base_offset, next_base)
     yield HeaderCheck(about)
-    yield RecordOffsets(about)
+    yield RecordOffsets(about, is_segment=base_offset is not None)
     yield MaxTimestamps(about)
 
 

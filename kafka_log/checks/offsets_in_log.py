@@ -99,8 +99,10 @@ class _Spans:
 class RecordOffsets:
     """The offsets that the records of a batch must have."""
 
-    def __init__(self, about: About) -> None:
+    def __init__(self, about: About, *, is_segment: bool) -> None:
+        """In a segment, OffsetRange reports a batch that ends before it begins."""
         self._about = about
+        self._is_segment = is_segment
         self._last = 0
         """The offset of the last record of the piece before."""
 
@@ -129,8 +131,10 @@ class RecordOffsets:
         for at in np.flatnonzero(~is_right).tolist():
             row = spans.start[at] if first[at] < lowest[at] else spans.end[at] - 1
             wrong.setdefault(int(spans.batch[at]), int(row))
+        ends_before_it_begins = batches.last_offset < batches.base_offset
         for batch in sorted(wrong):
-            yield self._finding(piece, records, batch, wrong[batch])
+            if not (self._is_segment and ends_before_it_begins[batch]):
+                yield self._finding(piece, records, batch, wrong[batch])
 
     def _finding(self, piece: LogPiece, records: RecordColumns, batch: int, row: int) -> Finding:
         """Return the finding for the first record of a batch with a wrong offset."""

@@ -174,6 +174,9 @@ class _PartitionCheck:
                 knows_log_start=self._audited.is_clean is True,
             )
             yield from self._epochs.load()
+            # The epochs are cut to a new log start at once, its checkpoint is written later.
+            self._log_start_offset = max(self._log_start_offset, self._epochs.start_offset)
+            self._snapshots.log_start_offset = self._log_start_offset
 
     # ------------------------------------------------------------------------- segments
 

@@ -57,6 +57,9 @@ class PartitionReplay:
         """Whether damage makes the producers unknown until the next snapshot."""
         self.largest_timestamp = -1
         self._is_never_compacted = is_never_compacted
+        self.start_offset = start_offset
+        self.open_here: set[int] = set()
+        """The first offsets of open transactions that have data in the log."""
         self.last_markers: dict[int, tuple[int, bool]] = {}
         """The epoch of each producer's last marker, and whether it is an ABORT."""
 
@@ -130,15 +133,14 @@ class _Observer:
 
     def started(self, txn: TxnMetadata) -> None:
         self._owner.segment.starts.add(txn.first_offset)
+        self._owner.open_here.add(txn.first_offset)
         self._manager.start_txn(txn)
 
     def completed(self, completed: CompletedTxn) -> None:
         self._completed = completed
-        self._manager.complete_with(completed, self._note_completed)
+        self._last_stable_offset = self._manager.last_stable_offset(completed)
+        self._manager.complete_txn(completed)
         self._manager.on_high_watermark_updated(completed.last_offset + 1)
-
-    def _note_completed(self, completed: CompletedTxn, last_stable_offset: int) -> None:
-        self._last_stable_offset = last_stable_offset
 
     def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:
         if not run.flags & CONTROL or marker is None:
@@ -150,17 +152,27 @@ class _Observer:
             self._back.append(
                 (run.row, run.producer_id, marker.coordinator_epoch, coordinator_epoch)
             )
-        if self._completed is None:
+        if self._completed is None or not self._has_data(self._completed, since):
             owner.segment.bare[run.first_offset] = BareMarker(
                 run.producer_id, marker.is_abort, since
             )
-            if self._is_unusual(run, marker, since):
+            if self._completed is None and self._is_unusual(run, marker, since):
                 self._bare.append((run.row, run.producer_id))
         elif marker.is_abort:
             owner.segment.aborted[run.first_offset] = EndedInSegment(
                 *self._completed[:3], self._last_stable_offset, since
             )
         owner.last_markers[run.producer_id] = run.producer_epoch, marker.is_abort
+
+    def _has_data(self, completed: CompletedTxn, since: int) -> bool:
+        """Whether data of the transaction is in the log, or only retention can have deleted it.
+
+        A transaction that began before the first segment may have been compacted since.
+        """
+        owner = self._owner
+        is_here = completed.first_offset in owner.open_here
+        owner.open_here.discard(completed.first_offset)
+        return is_here or since <= owner.start_offset
 
     def _is_unusual(self, run: BatchRun, marker: EndTransactionMarker, since: int) -> bool:
         """Whether a marker without data is not explained by a retry, or by what is missing."""
@@ -180,7 +192,7 @@ class _Observer:
             expected = "data of the producer before it"
             yield self._finding("PRD006", about, row, found, expected, producer_id)
 
-    def _finding(  # noqa: PLR0913, PLR0917  # one argument per field
+    def _finding(  # one argument per field
         self, rule: str, about: About, row: int, found: str, expected: str, producer_id: int
     ) -> Finding:
         return Finding.of(

@@ -23,6 +23,7 @@ from kafka_log.producers.snapshots import snapshot_entry, state_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     import numpy.typing as npt
 
@@ -46,6 +47,8 @@ class Interval(NamedTuple):
     log_start_offset: int
     expired_timestamp: int
     """A producer with this last timestamp, or an earlier one, may have expired."""
+    with_data: AbstractSet[int]
+    """The first offsets of open transactions that have data in the log."""
 
 
 class Difference(NamedTuple):
@@ -185,7 +188,8 @@ class DerivedProducers:
 
 def _may_be_gone(ours: ProducerSnapshotEntry, interval: Interval) -> bool:
     """Whether the producer may have expired, or (before 2.5) lost its last batch to retention."""
-    if _transaction(ours) >= 0:
+    first_offset = _transaction(ours)
+    if first_offset >= 0 and (interval.is_exact or first_offset in interval.with_data):
         return False
     is_deleted = 0 <= ours.last_offset < interval.log_start_offset
     return is_deleted or ours.timestamp <= interval.expired_timestamp
@@ -195,7 +199,10 @@ def _knows_at_least(
     theirs: ProducerSnapshotEntry, ours: ProducerSnapshotEntry, interval: Interval
 ) -> bool:
     """Whether a snapshot knows what the remaining batches show. It may know more."""
-    if _transaction(ours) >= 0 and not 0 <= _transaction(theirs) <= _transaction(ours):
+    first_offset = _transaction(ours)
+    # A restart replays from the log start, and without its data a transaction may have ended.
+    is_open = first_offset in interval.with_data and first_offset >= interval.log_start_offset
+    if is_open and not 0 <= _transaction(theirs) <= first_offset:
         return False
     if theirs.producer_epoch != ours.producer_epoch:
         return theirs.producer_epoch > ours.producer_epoch

@@ -18,7 +18,7 @@ from kafka_log.checks.segment_indexes import SegmentIndexes
 from kafka_log.checks.segment_totals import SegmentTotals
 from kafka_log.damage.findings import UNREAD_IDS
 from kafka_log.disk.files import opened
-from kafka_log.names import FileKind
+from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,13 @@ def check_segment(
     totals = SegmentTotals(log.path, segment.base_offset)
     is_damaged = False
     with opened(files, Path(log.path).name) as file:
-        indexes = SegmentIndexes(audited, segment, files, log_size=file.size)
+        indexes = SegmentIndexes(
+            audited,
+            segment,
+            files,
+            log_size=file.size,
+            is_closed=_is_closed(audited, next_base),
+        )
         yield from indexes.form_findings()
         for finding in check_log(
             cast("BinaryIO", file.reader()),
@@ -56,13 +62,23 @@ def check_segment(
         ):
             is_damaged |= finding.id in UNREAD_IDS
             yield finding
-        yield from indexes.finish(is_full=next_base is not None)
+        yield from indexes.finish()
         summary = totals.summary(size_in_bytes=file.size, is_damaged=is_damaged)
     if summary.batches:
         yield from _missing_indexes(audited, segment, is_full=next_base is not None)
     yield summary
     if indexes.error is not None:
         raise indexes.error
+
+
+def _is_closed(audited: AuditedPartition, next_base: int | None) -> bool:
+    """Return whether the last entry of the time index was written: by a roll or a clean stop.
+
+    The clean shutdown file says nothing of the Raft log, which another component closes.
+    """
+    if next_base is not None:
+        return True
+    return bool(audited.is_clean) and audited.partition.topic != CLUSTER_METADATA_TOPIC
 
 
 def _missing_indexes(

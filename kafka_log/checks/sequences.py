@@ -150,7 +150,8 @@ class _Piece:
 
     def _expected(self, data: Int64s, last: Int64s) -> _Expected:
         epoch_change = self._is_first | (self._epoch != self._epoch_before)
-        run = np.cumsum(epoch_change)[data]
+        runs = np.cumsum(epoch_change)
+        run = runs[data]
         follows = np.zeros(len(data), np.bool_)  # the batch before it in the same epoch
         follows[1:] = run[1:] == run[:-1]
         sequence = np.zeros(len(data), np.int64)  # a new epoch begins at 0
@@ -160,17 +161,17 @@ class _Piece:
         has_previous = ~self._is_first[data]
         previous[has_previous] = offsets[data[has_previous] - 1]
         previous[follows] = offsets[data[:-1][follows[1:]]]
-        self._expect_from_before(data, follows, sequence, previous)
+        first_run = runs[self._is_first][np.cumsum(self._is_first)[data] - 1]
+        first_of_all = np.flatnonzero(~follows & (run == first_run))
+        self._expect_from_before(data, first_of_all, sequence, previous)
         return _Expected(sequence, previous)
 
     def _expect_from_before(
-        self, data: Int64s, follows: npt.NDArray[np.bool_], sequence: Int64s, previous: Int64s
+        self, data: Int64s, places: Int64s, sequence: Int64s, previous: Int64s
     ) -> None:
-        """Fill in what follows from the producers before the piece."""
+        """Fill in what follows from the producers before the piece, for their first batches."""
         producer = np.cumsum(self._is_first)[data] - 1
-        first_epoch = self._epoch[np.flatnonzero(self._is_first)][producer]
-        is_first_epoch = ~follows & (self._epoch[data] == first_epoch)
-        for place in np.flatnonzero(is_first_epoch).tolist():
+        for place in places.tolist():
             entry = self._before[int(producer[place])]
             epoch = int(self._epoch[data[place]])
             if entry is None or entry.producer_epoch < 0:

@@ -59,7 +59,7 @@ class SnapshotFiles:
         self._held: tuple[About, list[Difference]] | None = None
         bases = [each.base_offset for each in audited.partition.segments]
         self._bases = bases
-        self._log_start_offset = audited.partition.log_start_offset or 0
+        self.log_start_offset = audited.partition.log_start_offset or 0
         self._last_loaded = _LONG_MAX
         if audited.is_clean is False:  # a recovery begins with the segment of the recovery point
             recovery_point = audited.partition.recovery_point or 0
@@ -121,8 +121,9 @@ class SnapshotFiles:
         is_at_batch = replay.continuity.next_offset == offset
         return Interval(
             start_offset=start,
-            is_exact=replay.is_exact and is_at_batch and start >= self._log_start_offset,
-            log_start_offset=self._log_start_offset,
+            is_exact=replay.is_exact and is_at_batch and start >= self.log_start_offset,
+            log_start_offset=self.log_start_offset,
+            with_data=replay.open_here,
             expired_timestamp=self._written_by(file)
             - self._audited.config.producer_id_expiration_ms,
         )
@@ -161,9 +162,9 @@ class SnapshotFiles:
         is_whole = replay.continuity.since <= self._bases[0] and not replay.is_damaged
         if is_whole and self._offsets:
             for _, base in pairwise(self._bases):
-                if base > self._log_start_offset and base not in self._offsets:
+                if base > self.log_start_offset and base not in self._offsets:
                     yield self._missing_at("SNP007", base, f"a snapshot at {base}")
-        is_stopped = audited.is_clean is True and log_end_offset > self._log_start_offset
+        is_stopped = audited.is_clean is True and log_end_offset > self.log_start_offset
         if is_stopped and log_end_offset not in self._offsets and not replay.is_damaged:
             newest = max((each for each in self._offsets if each <= log_end_offset), default=None)
             found = "no snapshot" if newest is None else f"the newest at {newest}"

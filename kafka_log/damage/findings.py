@@ -33,7 +33,7 @@ WRONG_MAX_TIMESTAMP = "LOG011"
 WRONG_CONTROL = "LOG012"
 """A control batch of a form that no Kafka writes."""
 EPOCH_GOES_BACK = "LOG013"
-"""A batch with a leader epoch below that of the batch before it."""
+"""A batch with a negative leader epoch, or one below that of the batch before it."""
 HIDDEN_BYTES = "LOG014"
 """Bytes in a batch that no reader looks at."""
 

@@ -92,6 +92,13 @@ class ClusterMetadata:
     refused: tuple[RefusedSetting, ...] = ()
     """Settings that Kafka refuses; `topic_configs` and `broker_configs` do not have them."""
 
+    @property
+    def why_incomplete(self) -> str:
+        """Return why topics or replicas may be missing from it; empty if all were read."""
+        if self.problems or self.unreadable:
+            return "the cluster metadata log could not be read to its end"
+        return "" if self.end_offset else "the cluster metadata log is empty"
+
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
 

@@ -184,9 +184,12 @@ def _knows_settings(settings: Settings, topic: str, request: AuditRequest) -> bo
 
 
 def _is_whole(partition: Partition, paths: Sequence[str]) -> bool:
-    """Return whether the directory was given, not only some of its files."""
-    files = {os.path.abspath(file.path) for file in partition.files}  # noqa: PTH100  # no link
-    return not files or not files.issubset(os.path.abspath(path) for path in paths)  # noqa: PTH100
+    """Return whether the directory was given or is below a given one, not only its files."""
+    directory = os.path.abspath(partition.path)  # noqa: PTH100  # resolves no link
+    return any(
+        directory == given or directory.startswith(given.rstrip(os.sep) + os.sep)
+        for given in map(os.path.abspath, paths)
+    )
 
 
 def _not_checked(

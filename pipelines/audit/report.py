@@ -138,6 +138,12 @@ class AuditReport:
         about = _coordinates(finding, place)
         self.not_checked.append({"what": "a file that was not read", "why": finding.found} | about)
 
+    def add_missing(self, path: str) -> None:
+        """Add a path that was given and has nothing to check."""
+        self.unread[path] = "no Kafka files found"
+        row = {"what": "a path without Kafka files", "why": "no Kafka files found", "path": path}
+        self.not_checked.append(row | dict.fromkeys(("log_dir", "node_id", "topic", "partition")))
+
     def _count(self, row: Row) -> None:
         key = GroupKey(row["id"], row["log_dir"], row["topic"], row["partition"])
         group = self._groups.get(key)
@@ -172,8 +178,17 @@ class AuditReport:
     # ------------------------------------------------------------------------------- reading
 
     def __iter__(self) -> Iterator[Row]:
-        """Yield every finding, with all its fields, the worst first."""
-        return iter(self.store)
+        """Yield every finding, with all its fields, the worst first.
+
+        With `show_data`, a field `records` has the first records of its batch.
+        """
+        if not self.show_data:
+            yield from self.store
+            return
+        from pipelines.audit.outputs.shown_records import records_of
+
+        for row in self.store:
+            yield {**row, "records": records_of(row)}
 
     def __len__(self) -> int:
         return len(self.store)

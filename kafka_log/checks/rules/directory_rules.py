@@ -203,6 +203,28 @@ DIRECTORY_RULES: dict[str, Rule] = {
         "Do not start the broker before you have looked for the directory on other disks and in "
         "backups.",
     ),
+    "MET017": Rule(
+        _N,
+        "a missing partition.metadata that nothing depends on",
+        "The broker writes the file again.",
+        "Nothing.",
+    ),
+    "MET018": Rule(
+        _E,
+        "a replica with the id of another topic",
+        "The directory is loaded under its name, but the partition does not come online: the "
+        "topic has another id.",
+        "Find out which topic the records belong to, for example with `kafka-forensics dump`, and "
+        "give the directory its name back.",
+    ),
+    "MET019": Rule(
+        _W,
+        "a metadata log without quorum-state",
+        "The node starts with the last epoch of its log. It has forgotten for whom it voted, and "
+        "may vote a second time in that epoch.",
+        "Restore the file from a backup of the same moment. If the rest of the quorum has a "
+        "majority, start the node last.",
+    ),
     "DIR001": Rule(
         _E,
         "something that could not be read",

@@ -97,13 +97,13 @@ LOG_RULES: dict[str, Rule] = {
         _E,
         "a control batch of a form that no Kafka writes",
         "The batch stays. A loader that reads it fails if its record is not a marker, and the "
-        "partition does not load; without a record of a producer, no transaction ends here.",
+        "partition does not load. A batch without a producer id ends no transaction.",
         "Restore the partition from another replica. `kafka-forensics dump` prints the batch at "
         "its position.",
     ),
     "LOG013": Rule(
         _E,
-        "a batch with a leader epoch below that of the batch before it",
+        "a batch with a leader epoch that is negative, or below that of the batch before it",
         "The batch stays. Where segments are recovered, the epochs of their batches become those "
         "of the partition: followers and consumers may then truncate or reset to a wrong offset.",
         "Compare with another replica. The checksum does not cover the leader epoch: this batch "

@@ -15,7 +15,6 @@ from kafka_log.checks.rules import RULES
 from pipelines.audit.baseline import where_of
 from pipelines.audit.outputs.html_template import FRAGMENT, PAGE
 from pipelines.audit.outputs.log_map import log_map
-from pipelines.audit.outputs.shown_records import records_of
 from pipelines.audit.outputs.text import group_cells
 from pipelines.report.text import iso_time
 
@@ -147,7 +146,7 @@ def _section(
         "groups": [
             _group(each)
             | {
-                "rows": [_shown(row, report) for row in rows[section, each.first["id"]]],
+                "rows": [_shown(row) for row in rows[section, each.first["id"]]],
                 "more": each.count - len(rows[section, each.first["id"]]),
                 "on_restart": escaped(each.first["on_restart"]),
                 "title": each.title,
@@ -162,7 +161,7 @@ def _group(group: GroupOfFindings) -> dict[str, Any]:
     return {name: escaped(str(cell)) for name, cell in zip(names, group_cells(group), strict=True)}
 
 
-def _shown(row: Row, report: AuditReport) -> dict[str, Any]:
+def _shown(row: Row) -> dict[str, Any]:
     place = Path(row["path"]).name
     if row["position"] is not None:
         place += f"@{row['position']}"
@@ -173,5 +172,5 @@ def _shown(row: Row, report: AuditReport) -> dict[str, Any]:
         "found": escaped(row["found"]),
         "expected": escaped(row["expected"]),
         "accepted": row.get("accepted"),
-        "records": records_of(row) if report.show_data else [],
+        "records": row.get("records", []),
     }

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import numpy as np
+
 from kafka_format.access import open_evidence
+from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import escaped, shortened
@@ -23,19 +26,34 @@ def records_of(row: Row) -> list[dict[str, Any]]:
     try:
         with open_evidence(row["path"]) as file:
             log = cast("BinaryIO", file)
-            scan = RecordScan(log, path=row["path"], start=row["position"], verify=False)
-            for columns in scan:
-                rows = [n for n in range(min(len(columns), _MOST)) if columns.batch[n] == 0]
-                return [
-                    {
-                        "offset": int(columns.offset[n]),
-                        "key": _text(columns.key(n)),
-                        "value": _text(columns.value(n)),
-                    }
-                    for n in rows
-                ]
+            start = _batch_position(log, row["position"])
+            return [] if start is None else _first_records(log, row["path"], start)
     except (FormatError, OSError):
-        pass  # the finding says what is wrong
+        return []  # the finding says what is wrong
+
+
+def _batch_position(log: BinaryIO, position: int) -> int | None:
+    """Return where the batch begins that has a position; None if none has."""
+    for batches in HeaderWalk(log):
+        inside = (batches.position <= position) & (
+            position < batches.position + batches.size_in_bytes
+        )
+        if inside.any():
+            return int(batches.position[np.flatnonzero(inside)[0]])
+    return None
+
+
+def _first_records(log: BinaryIO, path: str, start: int) -> list[dict[str, Any]]:
+    for columns in RecordScan(log, path=path, start=start, verify=False):
+        return [
+            {
+                "offset": int(columns.offset[row]),
+                "key": _text(columns.key(row)),
+                "value": _text(columns.value(row)),
+            }
+            for row in range(min(len(columns), _MOST))
+            if columns.batch[row] == 0
+        ]
     return []
 
 

@@ -60,6 +60,14 @@ def finding_line(row: Row) -> str:
     return escaped(f"  {place}{at}: found {row['found']}, expected {row['expected']}{accepted}")
 
 
+def record_line(record: Row) -> str:
+    """Return a record next to a finding, as a line."""
+    key, value = (
+        "null" if record[name] is None else repr(record[name]) for name in ("key", "value")
+    )
+    return escaped(f"    offset {record['offset']}: key {key}, value {value}")
+
+
 def not_checked_lines(report: AuditReport, *, everything: bool = False) -> Iterator[str]:
     """Yield what was not checked and why; of many the first ones."""
     shown = report.not_checked if everything else report.not_checked[:_MOST_NOT_CHECKED]
@@ -78,7 +86,7 @@ def summary_lines(report: AuditReport) -> Iterator[str]:
     for group in groups[:_MOST_GROUPS]:
         yield escaped(_line(group_cells(group)))
     if len(groups) > _MOST_GROUPS:
-        yield f"and {counted(len(groups) - _MOST_GROUPS, 'group')} more of findings"
+        yield f"and {counted(len(groups) - _MOST_GROUPS, 'group')} of findings more"
     yield from not_checked_lines(report)
 
 

@@ -26,16 +26,16 @@ from tests.kafka_log.inventory.test_cluster_metadata import log
 NOW = 1_790_000_000_000
 PACK = "groups-4.3.1"
 METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
-METADATA_END = 10_000
-"""Where records are added to the metadata log: above every offset it has."""
 DIRECTORY_ID = parse_uuid("yIckUInzRhWcVm-nD304zw")
 CLUSTER_ID = "Z29sZGVuLWRpcmVjdG9yeQ"
 MARKER = ".kafka_cleanshutdown"
 
 
-def log_dir_of(tmp_path: Path, pack: str = PACK, name: str = "data") -> Path:
+def log_dir_of(
+    tmp_path: Path, pack: str = PACK, name: str = "data", into: str = "evidence"
+) -> Path:
     """A copy to damage."""
-    copy = tmp_path / "evidence" / name
+    copy = tmp_path / into / name
     shutil.copytree(golden.shared(pack) / name, copy)
     return copy
 
@@ -97,12 +97,13 @@ def topic_id(directory: Path) -> uuid.UUID:
     return parse_uuid((directory / "partition.metadata").read_text().split()[-1])
 
 
-# --- records of the metadata log, by hand: frame, api key, version, fields, tagged fields ----------
+# --- records of the metadata log, by hand: frame, api key, version, fields, tagged fields
 
 
 def add_metadata(log_dir: Path, *records: bytes) -> None:
+    """Append records at higher offsets; a record is larger than one byte."""
     with (log_dir / METADATA_LOG).open("ab") as file:
-        file.write(log(*records, base_offset=METADATA_END))
+        file.write(log(*records, base_offset=file.tell()))
 
 
 def replicas_change(topic: uuid.UUID, partition: int, *nodes: int) -> bytes:

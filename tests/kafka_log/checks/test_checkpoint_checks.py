@@ -128,9 +128,7 @@ def test_a_recovery_point_below_the_log_start(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("policy", "is_found"), [("compact", True), ("compact,delete", False)])
-def test_a_cleaner_offset_below_the_log_start(
-    tmp_path: Path, policy: str, is_found: bool
-) -> None:
+def test_a_cleaner_offset_below_the_log_start(tmp_path: Path, policy: str, is_found: bool) -> None:
     log_dir = log_dir_of(tmp_path)
     set_row(log_dir, LOG_START, "counts 0", 6)
     set_row(log_dir, CLEANER, "counts 0", 3)
