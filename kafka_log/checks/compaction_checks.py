@@ -95,9 +95,16 @@ def _obstacle(audited: AuditedPartition, files: Files, summary: SegmentSummary) 
             if isinstance(part, Gap):
                 return Finding.of_error("CLN001", about, part.error)
             for damage in part.damage:
-                if not isinstance(damage.error, OverLimitError):
-                    offset = int(part.batches.base_offset[damage.batch])
-                    return Finding.of_error("CLN001", about, damage.error, offset=offset)
+                if isinstance(damage.error, OverLimitError):
+                    continue
+                return Finding.of(
+                    "CLN001",
+                    about,
+                    damage.error.found,
+                    damage.error.expected,
+                    position=int(part.batches.position[damage.batch]),
+                    offset=int(part.batches.base_offset[damage.batch]),
+                )
     return None
 
 
