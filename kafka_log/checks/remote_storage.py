@@ -72,6 +72,10 @@ def check_remote_storage(
         if each.topic_id is not None and each.partition is not None
     }
     shown = {each.path: each for each in facts}
+    metadata = audited.broker.metadata
+    is_here = any(each.topic == REMOTE_LOG_METADATA_TOPIC for each in live)
+    if not is_here and metadata and REMOTE_LOG_METADATA_TOPIC in metadata.topic_ids:
+        yield NotChecked("tiered storage", f"no partition of {REMOTE_LOG_METADATA_TOPIC} here")
     for partition in live:
         if partition.topic != REMOTE_LOG_METADATA_TOPIC:
             continue
@@ -208,4 +212,4 @@ def _shown(segment: RemoteSegment) -> str:
 
 
 def _entry(remote: RemotePartition) -> str:
-    return f"{remote.topic}-{remote.partition}"
+    return f"{shortened(remote.topic)}-{remote.partition}"

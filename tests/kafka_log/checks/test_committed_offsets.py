@@ -51,7 +51,7 @@ def with_metadata(root: Path) -> Path:
 
 @pytest.mark.parametrize("pack", golden.names())
 def test_a_real_broker_has_no_such_commit(pack):
-    assert run_broker_check(check_committed_offsets, golden.shared(pack)) == []
+    assert found_in(golden.shared(pack)) == []
 
 
 def test_grp001_a_partition_of_a_real_broker_that_lost_its_last_records(tmp_path):
@@ -109,7 +109,18 @@ def test_grp002_a_commit_for_a_topic_that_was_created_again(tmp_path):
 def test_without_metadata_a_topic_may_be_elsewhere(tmp_path):
     commit = commit_key("g", "gone", 0), commit_value(1)
     root = broker_with(tmp_path / "data", commit)
-    assert run_broker_check(check_committed_offsets, root) == [_elsewhere(root)]
+    unknown = NotChecked("commits for topics that are gone", "no complete cluster metadata")
+    assert run_broker_check(check_committed_offsets, root) == [unknown, _elsewhere(root)]
+
+
+def test_a_broker_without_commits_of_its_cluster_does_not_check_them(tmp_path):
+    root = with_metadata(broker_with(tmp_path / "data"))
+    shutil.rmtree(root / "__consumer_offsets-0")
+    assert run_broker_check(check_committed_offsets, root) == []
+    path = root / "__cluster_metadata-0" / f"{0:020d}.log"
+    path.write_bytes(log(topic("__consumer_offsets", INPUT_ID)))
+    why = "no partition of __consumer_offsets here"
+    assert run_broker_check(check_committed_offsets, root) == [NotChecked("committed offsets", why)]
 
 
 def test_a_partition_of_another_broker_is_not_checked(tmp_path):
@@ -119,7 +130,7 @@ def test_a_partition_of_another_broker_is_not_checked(tmp_path):
 
 
 def _elsewhere(root: Path) -> NotChecked:
-    why = "1 commits are for partitions that are not on these disks"
+    why = "1 commits are for partitions that were not read here"
     return NotChecked("committed offsets", why, str(root / "__consumer_offsets-0"))
 
 
@@ -167,6 +178,6 @@ def test_a_partition_that_cannot_be_read_is_not_checked(tmp_path):
         shutil.rmtree(directory)
         yield from check_committed_offsets(audited, facts, files_of)
 
-    (row,) = run_broker_check(vanished, root)
+    row = run_broker_check(vanished, root)[-1]
     assert isinstance(row, NotChecked)
     assert row.path == str(directory)

@@ -21,6 +21,7 @@ from tests.kafka_log.coordinators.internal_logs import (
     segment_id,
     updated,
 )
+from tests.kafka_log.inventory.test_cluster_metadata import log, topic
 
 HOUR_MS = 3_600_000
 EPOCHS = "0\n2\n0 0\n2 40\n"
@@ -55,7 +56,7 @@ _ID = "AAAAAAAAAAAAAAAAAAAATQ"  # 77
 
 
 def found_in(root: Path) -> list[tuple[str | int | None, ...]]:
-    found = []
+    found: list[tuple[str | int | None, ...]] = []
     for each in run_broker_check(check_remote_storage, root):
         assert not isinstance(each, NotChecked)
         assert each.partition == 7
@@ -70,6 +71,17 @@ def entry(number: int) -> str:
 @pytest.mark.parametrize("pack", golden.names())
 def test_a_broker_without_tiered_storage_has_none_of_this(pack):
     assert run_broker_check(check_remote_storage, golden.shared(pack)) == []
+
+
+def test_a_broker_without_the_topic_of_its_cluster_does_not_check_it(tmp_path):
+    root = broker_with(tmp_path / "data")
+    (root / "__remote_log_metadata-7").rename(root / "other-0")
+    assert run_broker_check(check_remote_storage, root) == []
+    (root / "__cluster_metadata-0").mkdir()
+    records = log(topic("__remote_log_metadata", TOPIC_ID))
+    (root / "__cluster_metadata-0" / f"{0:020d}.log").write_bytes(records)
+    why = "no partition of __remote_log_metadata here"
+    assert run_broker_check(check_remote_storage, root) == [NotChecked("tiered storage", why)]
 
 
 def test_what_a_broker_does_in_order_is_no_finding(tmp_path):
