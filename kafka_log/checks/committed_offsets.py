@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format.coordinator_records import CoordinatorTopic
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import shortened
-from kafka_log.checks.facts import NotChecked
+from kafka_log.checks.facts import Depth, NotChecked
 from kafka_log.checks.finding import About, Finding
 from kafka_log.coordinators.committed_offsets import read_committed_offsets
 from kafka_log.names import DirectoryKind
@@ -45,6 +45,9 @@ def check_committed_offsets(
     partitions = list(replicas.of_topic(OFFSETS_TOPIC))
     if (reason := replicas.why_not_checked(has_commits=bool(partitions))) is not None:
         yield reason
+    if partitions and audited.depth is Depth.HEADERS:
+        yield NotChecked("committed offsets", "records are not decoded with headers only")
+        return
     for partition in partitions:
         try:
             state = read_committed_offsets(

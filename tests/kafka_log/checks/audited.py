@@ -9,6 +9,7 @@ from kafka_format.log_file import LogFile
 from kafka_log.checks.facts import (
     AuditedBroker,
     AuditedPartition,
+    Depth,
     NotChecked,
     PartitionFacts,
     SegmentSummary,
@@ -41,13 +42,13 @@ def partitions_of(broker: Broker) -> Iterator[Partition]:
                 yield partition
 
 
-def run_broker_check(check, root: Path) -> list[Finding | NotChecked]:
+def run_broker_check(check, root: Path, depth: Depth = Depth.FULL) -> list[Finding | NotChecked]:
     """Return what a check between partitions yields for each broker below `root`."""
     found: list[Finding | NotChecked] = []
     for broker in scan([root]).brokers():
         facts = [facts_of(partition) for partition in partitions_of(broker)]
         settings = read_settings(metadata=broker.metadata, node_id=broker.node_id)
-        audited = AuditedBroker(broker=broker, settings=settings, now_ms=NOW)
+        audited = AuditedBroker(broker=broker, settings=settings, now_ms=NOW, depth=depth)
         found += check(audited, facts, DiskFiles)
     return found
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_format.compression import Codec
 from kafka_log.checks.committed_offsets import check_committed_offsets
-from kafka_log.checks.facts import NotChecked
+from kafka_log.checks.facts import Depth, NotChecked
 from tests import golden
 from tests.kafka_log.checks.audited import run_broker_check
 from tests.kafka_log.coordinators.internal_logs import LogWriter, commit_key, commit_value
@@ -181,3 +181,11 @@ def test_a_partition_that_cannot_be_read_is_not_checked(tmp_path):
     row = run_broker_check(vanished, root)[-1]
     assert isinstance(row, NotChecked)
     assert row.path == str(directory)
+
+
+def test_with_headers_only_nothing_is_decoded(tmp_path):
+    root = broker_with(tmp_path / "data", (commit_key("g", "input", 0), commit_value(11)))
+    found = run_broker_check(check_committed_offsets, root, Depth.HEADERS)
+    why = "records are not decoded with headers only"
+    assert found[-1:] == [NotChecked("committed offsets", why)]
+    assert all(isinstance(each, NotChecked) for each in found)

@@ -1,6 +1,7 @@
 """Compaction: what stops the cleaner, what it will drop, and whether it did its work."""
 
 import os
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -98,6 +99,19 @@ def test_cln001_a_batch_that_cannot_be_decoded(tmp_path):
     root = partition_with(tmp_path / "data", undecodable(data, 142), ten(10), cleaned=10)
     (row,) = found_by(audited(root))
     assert row[:3] == ("CLN001", 142, 2)
+
+
+def test_cln001_bytes_that_are_not_a_batch(tmp_path):
+    data = ten(0)
+    root = partition_with(tmp_path / "data", data[:142] + b"\xff" * 60 + data[142:], ten(10))
+    for depth in Depth:
+        rows = found_by(audited(root, depth=depth, knows_settings=False))
+        assert [row[:3] for row in rows] == [("CLN001", 142, None)]
+
+
+def test_with_headers_only_records_are_not_decoded(tmp_path):
+    root = partition_with(tmp_path / "data", undecodable(ten(0), 142), ten(10), cleaned=10)
+    assert ids(audited(root, depth=Depth.HEADERS)) == []
 
 
 def test_cln001_is_where_apache_kafkas_cleaner_stops(tmp_path, oracle: Oracle):
@@ -246,3 +260,23 @@ def test_a_horizon_outlives_its_tombstone(tmp_path):
     )
     root = partition_with(tmp_path / "data", data, ten(10), cleaned=10)
     assert ids(audited(root)) == []
+
+
+# ------------------------------------------------------------------------------- any bytes
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_bytes_give_findings_and_no_error(seed: int, tmp_path: Path):
+    draw = random.Random(seed)
+    logs = [bytearray(cleaned_log(TIME, TIME + 9 * DAY_MS)), bytearray(ten(10)), bytearray(ten(20))]
+    for data in logs:
+        for _ in range(draw.randrange(3)):
+            data[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
+        del data[draw.choice([len(data), draw.randrange(len(data))]) :]
+    root = partition_with(tmp_path / "data", *map(bytes, logs), cleaned=draw.choice([None, 5, 10]))
+    written_at(root, TIME, TIME, LATER)
+    (root / "compacted-0" / "leader-epoch-checkpoint").write_bytes(draw.randbytes(5))
+    known = {"CLN001", "CLN002", "CLN003", "CLN004", "CLN005"}
+    for depth in Depth:
+        each = audited(root, depth=depth)
+        assert known >= set(ids(each, first_unstable_offset=draw.choice([None, 3, 99])))

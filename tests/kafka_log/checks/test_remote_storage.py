@@ -1,10 +1,11 @@
 """Tiered storage: what the events say that is not there, twice there, or from another lineage."""
 
+import random
 from pathlib import Path
 
 import pytest
 
-from kafka_log.checks.facts import NotChecked
+from kafka_log.checks.facts import Depth, NotChecked
 from kafka_log.checks.remote_storage import check_remote_storage
 from tests import golden
 from tests.kafka_log.checks.audited import run_broker_check
@@ -186,3 +187,28 @@ def test_the_topic_id_of_the_local_partition_is_the_one_of_the_events():
     from kafka_format.java_text import parse_uuid
 
     assert parse_uuid(_ID) == TOPIC_ID
+
+
+def test_with_headers_only_nothing_is_decoded(tmp_path):
+    root = broker_with(tmp_path / "data", updated(5, FINISHED))
+    found = run_broker_check(check_remote_storage, root, Depth.HEADERS)
+    why = "records are not decoded with headers only"
+    assert found[-1:] == [NotChecked("tiered storage", why)]
+    assert all(isinstance(each, NotChecked) for each in found)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_bytes_give_findings_and_no_error(seed: int, tmp_path: Path):
+    draw = random.Random(seed)
+    events = [*copied(1, 0, 39), *copied(2, 35, 79), updated(1, DELETING), partition_deleted(0)]
+    changed = []
+    for event in events:
+        data = bytearray(event)
+        for _ in range(draw.randrange(2)):  # with a correct checksum
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        changed.append(bytes(data))
+    root = broker_with(tmp_path / "data", *changed, local=True)
+    lines = bytearray(EPOCHS.encode())
+    lines[draw.randrange(len(lines))] = draw.choice(b"-19 \n")
+    (root / "tiered-0" / "leader-epoch-checkpoint").write_bytes(lines)
+    assert {str(row[0])[:3] for row in found_in(root)} <= {"RMT"}
