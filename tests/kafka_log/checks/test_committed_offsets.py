@@ -10,7 +10,7 @@ from kafka_format.compression import Codec
 from kafka_log.checks.committed_offsets import check_committed_offsets
 from kafka_log.checks.facts import Depth, NotChecked
 from tests import golden
-from tests.kafka_log.checks.audited import run_broker_check
+from tests.kafka_log.checks.check_inputs import run_broker_check
 from tests.kafka_log.coordinators.internal_logs import LogWriter, commit_key, commit_value
 from tests.kafka_log.inventory.test_cluster_metadata import log, topic
 

@@ -15,7 +15,7 @@ from kafka_log.config.log_config import DAY_MS, LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.inventory.scan import scan
 from tests import golden
-from tests.kafka_log.checks.audited import NOW, audited_partitions, summaries_of
+from tests.kafka_log.checks.check_inputs import NOW, audited_partitions, summaries_of
 from tests.oracle.client import Oracle
 from tests.oracle.client import record as oracle_record
 

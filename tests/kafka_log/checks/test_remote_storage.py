@@ -8,7 +8,7 @@ import pytest
 from kafka_log.checks.facts import Depth, NotChecked
 from kafka_log.checks.remote_storage import check_remote_storage
 from tests import golden
-from tests.kafka_log.checks.audited import run_broker_check
+from tests.kafka_log.checks.check_inputs import run_broker_check
 from tests.kafka_log.coordinators.internal_logs import (
     DELETED,
     DELETING,
