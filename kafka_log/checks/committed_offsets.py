@@ -144,6 +144,8 @@ class _Replicas:
             if partition.state is DirectoryKind.PARTITION
         ]
         self._metadata = _complete(broker.metadata)
+        replicas = () if self._metadata is None else self._metadata.replicas
+        self._with_replicas = {topic_id for topic_id, _ in replicas}
         shown = {each.path: each for each in facts}
         self._replicas: dict[tuple[str, int | None], _Replica] = {}
         for partition in self._partitions:
@@ -178,6 +180,9 @@ class _Replicas:
             return "the topic does not exist"
         if commit.topic_id not in (None, topic_id):
             return "the topic was deleted and created again"
+        is_known = (topic_id, commit.partition) in self._metadata.replicas
+        if not is_known and topic_id in self._with_replicas:
+            return "the topic has no such partition"
         return None
 
 

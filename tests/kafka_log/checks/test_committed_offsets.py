@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_format.compression import Codec
+from kafka_format.metadata_records import BY_API_KEY, MetadataRecord, encode_metadata_record
 from kafka_log.checks.committed_offsets import check_committed_offsets
 from kafka_log.checks.facts import Depth, NotChecked
 from tests import golden
@@ -104,6 +105,19 @@ def test_grp002_a_commit_for_a_topic_that_was_created_again(tmp_path):
         "group g, topic input",
         "commits for 1 partitions: the topic was deleted and created again",
     )
+
+
+def test_grp002_a_commit_for_a_partition_that_the_topic_does_not_have(tmp_path):
+    commits = [(commit_key("g", "input", number), commit_value(5)) for number in (0, 1)]
+    root = with_metadata(broker_with(tmp_path / "data", *commits))
+    schema = BY_API_KEY[3]
+    partition = schema.new(0, partition_id=0, topic_id=INPUT_ID, replicas=[1], isr=[1])
+    record = encode_metadata_record(MetadataRecord(3, 0, schema.name, partition))
+    path = root / "__cluster_metadata-0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes() + log(record, base_offset=2))
+    (row,) = found_in(root)
+    assert row[2] == "commits for 1 partitions: the topic has no such partition"
+    assert row[4] == "1"
 
 
 def test_without_metadata_a_topic_may_be_elsewhere(tmp_path):

@@ -139,6 +139,16 @@ def test_events_of_a_topic_that_lost_its_first_records_may_be_of_unknown_segment
     assert found_in(root) == []
 
 
+def test_after_damage_events_may_be_of_unknown_segments(tmp_path):
+    root = broker_with(tmp_path / "data", copy_started(1, 0, 39), updated(1, FINISHED))
+    assert found_in(root) == []
+    path = root / "__remote_log_metadata-7" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[90] ^= 0xFF
+    path.write_bytes(data)
+    assert found_in(root) == []
+
+
 def test_rmt004_offsets_that_no_segment_has(tmp_path):
     events = [*copied(1, 0, 19), *copied(2, 35, 39)]
     found, expected = "offsets 20 to 34 in no segment", "a segment at offset 20"
