@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_format.compression import Codec
-from kafka_format.metadata_records import BY_API_KEY, MetadataRecord, encode_metadata_record
+from kafka_format.metadata_records import MetadataRecord, encode_metadata_record
+from kafka_format.schemas.metadata import BY_API_KEY
 from kafka_log.checks.committed_offsets import check_committed_offsets
 from kafka_log.checks.facts import Depth, NotChecked
 from tests import golden
