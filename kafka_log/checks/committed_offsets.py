@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kafka_format.coordinator_records import CoordinatorTopic
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import shortened
-from kafka_log.checks.facts import NotChecked
+from kafka_log.checks.facts import Depth, NotChecked
 from kafka_log.checks.finding import About, Finding
 from kafka_log.coordinators.committed_offsets import read_committed_offsets
 from kafka_log.names import DirectoryKind
@@ -42,7 +42,13 @@ def check_committed_offsets(
 ) -> Iterator[Finding | NotChecked]:
     """Yield the findings of every partition of __consumer_offsets here."""
     replicas = _Replicas(audited.broker, facts)
-    for partition in replicas.of_topic(OFFSETS_TOPIC):
+    partitions = list(replicas.of_topic(OFFSETS_TOPIC))
+    if (reason := replicas.why_not_checked(has_commits=bool(partitions))) is not None:
+        yield reason
+    if partitions and audited.depth is Depth.HEADERS:
+        yield NotChecked("committed offsets", "records are not decoded with headers only")
+        return
+    for partition in partitions:
         try:
             state = read_committed_offsets(
                 files_of(partition.path), log_start_offset=partition.log_start_offset or 0
@@ -89,7 +95,7 @@ def _commit_findings(
             continue
         elif commit.offset > replica.end:
             found = f"offset {commit.offset}, {commit.offset - replica.end} beyond the log end"
-            entry = f"{_group(commit.group)}, {commit.topic}-{commit.partition}"
+            entry = f"{_group(commit.group)}, {shortened(commit.topic)}-{commit.partition}"
             expected = f"at most {replica.end}"
             yield Finding.of(
                 "GRP001", about, found, expected, offset=commit.log_offset, entry=entry
@@ -102,12 +108,12 @@ def _commit_findings(
         grouped[gone] += 1
         first.setdefault(gone, commit.log_offset)
     for gone, count in grouped.items():
-        entry = f"{_group(gone.group)}, topic {gone.topic}"
+        entry = f"{_group(gone.group)}, topic {shortened(gone.topic)}"
         found = f"commits for {count} partitions: {gone.reason}"
         expected = _EXPECTED[gone.rule]
         yield Finding.of(gone.rule, about, found, expected, offset=first[gone], entry=entry)
     if elsewhere:
-        why = f"{elsewhere} commits are for partitions that are not on these disks"
+        why = f"{elsewhere} commits are for partitions that were not read here"
         yield NotChecked("committed offsets", why, about.path)
 
 
@@ -138,6 +144,8 @@ class _Replicas:
             if partition.state is DirectoryKind.PARTITION
         ]
         self._metadata = _complete(broker.metadata)
+        replicas = () if self._metadata is None else self._metadata.replicas
+        self._with_replicas = {topic_id for topic_id, _ in replicas}
         shown = {each.path: each for each in facts}
         self._replicas: dict[tuple[str, int | None], _Replica] = {}
         for partition in self._partitions:
@@ -146,6 +154,14 @@ class _Replicas:
             start = None if found is None else found.log_start_offset
             replica = _Replica(start or 0, end, partition.topic_id)
             self._replicas[partition.topic, partition.partition] = replica
+
+    def why_not_checked(self, *, has_commits: bool) -> NotChecked | None:
+        """Return what cannot be checked for want of metadata, or of commits."""
+        if has_commits and self._metadata is None:
+            return NotChecked("commits for topics that are gone", "no complete cluster metadata")
+        if not has_commits and self._metadata and OFFSETS_TOPIC in self._metadata.topic_ids:
+            return NotChecked("committed offsets", f"no partition of {OFFSETS_TOPIC} here")
+        return None
 
     def of_topic(self, topic: str) -> Iterator[Partition]:
         return (each for each in self._partitions if each.topic == topic)
@@ -164,6 +180,9 @@ class _Replicas:
             return "the topic does not exist"
         if commit.topic_id not in (None, topic_id):
             return "the topic was deleted and created again"
+        is_known = (topic_id, commit.partition) in self._metadata.replicas
+        if not is_known and topic_id in self._with_replicas:
+            return "the topic has no such partition"
         return None
 
 

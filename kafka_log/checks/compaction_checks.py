@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from kafka_format.attributes import CONTROL, DELETE_HORIZON
-from kafka_format.columnar.headers import HeaderWalk
+from kafka_format.columnar.headers import BatchColumns, HeaderWalk
 from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError, OverLimitError
 from kafka_log.checks.facts import Depth
@@ -37,7 +37,7 @@ from kafka_log.log.unloaded_log import open_unloaded, read_facts
 from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.checks.facts import AuditedPartition, SegmentSummary
@@ -91,13 +91,27 @@ def _obstacle(audited: AuditedPartition, files: Files, summary: SegmentSummary) 
     """Return the first batch of a damaged segment that the cleaner cannot decode."""
     about = audited.about(summary.path)
     with opened(files, Path(summary.path).name) as file:
-        for part in BatchWalk(partial(_unverified, file), stop_at_damage):
+        walk: Iterable[RecordColumns | BatchColumns | Gap]
+        if audited.depth is Depth.HEADERS:
+            walk = BatchWalk(partial(_headers, file), stop_at_damage)
+        else:
+            walk = BatchWalk(partial(_unverified, file), stop_at_damage)
+        for part in walk:
             if isinstance(part, Gap):
                 return Finding.of_error("CLN001", about, part.error)
+            if isinstance(part, BatchColumns):
+                continue
             for damage in part.damage:
-                if not isinstance(damage.error, OverLimitError):
-                    offset = int(part.batches.base_offset[damage.batch])
-                    return Finding.of_error("CLN001", about, damage.error, offset=offset)
+                if isinstance(damage.error, OverLimitError):
+                    continue
+                return Finding.of(
+                    "CLN001",
+                    about,
+                    damage.error.found,
+                    damage.error.expected,
+                    position=int(part.batches.position[damage.batch]),
+                    offset=int(part.batches.base_offset[damage.batch]),
+                )
     return None
 
 

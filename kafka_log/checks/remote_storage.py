@@ -22,7 +22,7 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.leader_epoch_file import decode_leader_epoch_checkpoint
 from kafka_format.remote_log_metadata import RemoteLogSegmentState
 from kafka_format.shown_text import shortened
-from kafka_log.checks.facts import NotChecked
+from kafka_log.checks.facts import Depth, NotChecked
 from kafka_log.checks.finding import About, Finding
 from kafka_log.config.log_config import MINUTE_MS
 from kafka_log.coordinators.remote_segments import (
@@ -72,6 +72,13 @@ def check_remote_storage(
         if each.topic_id is not None and each.partition is not None
     }
     shown = {each.path: each for each in facts}
+    metadata = audited.broker.metadata
+    is_here = any(each.topic == REMOTE_LOG_METADATA_TOPIC for each in live)
+    if not is_here and metadata and REMOTE_LOG_METADATA_TOPIC in metadata.topic_ids:
+        yield NotChecked("tiered storage", f"no partition of {REMOTE_LOG_METADATA_TOPIC} here")
+    if is_here and audited.depth is Depth.HEADERS:
+        yield NotChecked("tiered storage", "records are not decoded with headers only")
+        return
     for partition in live:
         if partition.topic != REMOTE_LOG_METADATA_TOPIC:
             continue
@@ -208,4 +215,4 @@ def _shown(segment: RemoteSegment) -> str:
 
 
 def _entry(remote: RemotePartition) -> str:
-    return f"{remote.topic}-{remote.partition}"
+    return f"{shortened(remote.topic)}-{remote.partition}"

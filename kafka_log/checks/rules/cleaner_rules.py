@@ -10,15 +10,16 @@ CLEANER_RULES: dict[str, Rule] = {
         "a batch at which the cleaner stops",
         "When the log is next due, the cleaner fails at this batch and marks the partition as "
         "uncleanable. It tries again only after the next restart. The log grows until then.",
-        "Replace the replica by another one. If there is none, `kafka-forensics compact "
-        "--output DIR --skip-damaged` writes a copy without the damaged batches.",
+        "If another replica is sound, delete this directory while the broker is stopped, so that "
+        "it is copied again. Otherwise, `kafka-forensics compact --output DIR --skip-damaged` "
+        "writes a copy without the damaged batches.",
     ),
     "CLN002": Rule(
         _W,
         "records without a key in a compacted topic",
-        "Nothing at the start. The next round of the cleaner removes these records.",
-        "If they are needed, copy them to another topic before the broker starts. They are from "
-        "the time before the topic was compacted: a broker refuses new ones.",
+        "The next round of the cleaner removes these records.",
+        "If they are needed, copy them to another topic before the broker cleans the log. They "
+        "were written before the topic was compacted: a broker now refuses such records.",
     ),
     "CLN003": Rule(
         _N,
@@ -30,8 +31,8 @@ CLEANER_RULES: dict[str, Rule] = {
         _N,
         "tombstones that a round of the cleaner should have removed",
         "They stay until the next round of the cleaner over this log.",
-        "Nothing, if delete.retention.ms was changed in between. Readers see deletions again that "
-        "they have seen before.",
+        "Nothing: readers see the deletions again. If delete.retention.ms was not lowered in "
+        "between, report it as a bug of the broker.",
     ),
     "CLN005": Rule(
         _W,

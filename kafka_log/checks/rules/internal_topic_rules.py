@@ -33,6 +33,20 @@ INTERNAL_TOPIC_RULES: dict[str, Rule] = {
         "newest known version.",
         "After a downgrade, upgrade again. Otherwise, do nothing.",
     ),
+    "REC005": Rule(
+        _E,
+        "a record of tiered storage that cannot be decoded",
+        "The broker stops reading __remote_log_metadata at the record. It neither copies nor "
+        "deletes segments of the partitions that are tracked there, and does not serve them from "
+        "remote storage.",
+        "Restore the partition of __remote_log_metadata from another replica.",
+    ),
+    "REC006": Rule(
+        _N,
+        "a record of tiered storage with an unknown type or version",
+        "The broker stops reading __remote_log_metadata at the record.",
+        "After a downgrade, upgrade again.",
+    ),
     "GRP001": Rule(
         _W,
         "a committed offset beyond the end of its partition",
@@ -64,19 +78,5 @@ INTERNAL_TOPIC_RULES: dict[str, Rule] = {
         "longer.",
         "Check how often the group commits, how long its metadata is, and whether the cleaner "
         "cleans the partition (CLN001, CLN003).",
-    ),
-    "REC005": Rule(
-        _E,
-        "a record of tiered storage that cannot be decoded",
-        "The broker stops reading __remote_log_metadata at the record. It neither copies nor "
-        "deletes segments of the partitions that are tracked there, and does not serve them from "
-        "remote storage.",
-        "Restore the partition of __remote_log_metadata from another replica.",
-    ),
-    "REC006": Rule(
-        _N,
-        "a record of tiered storage with an unknown type or version",
-        "The broker stops reading __remote_log_metadata at the record.",
-        "After a downgrade, upgrade again.",
     ),
 }

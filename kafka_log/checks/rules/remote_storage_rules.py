@@ -31,23 +31,25 @@ REMOTE_STORAGE_RULES: dict[str, Rule] = {
     "RMT004": Rule(
         _E,
         "a gap between segments in remote storage",
-        "Readers get an error at the gap, or continue after it, once the local log no longer has "
-        "its offsets.",
+        "Once the local log no longer has the offsets of the gap, readers find them out of range "
+        "and start where auto.offset.reset says.",
         "Look for the segment in remote storage and on other replicas before local retention "
         "deletes it.",
     ),
     "RMT005": Rule(
         _N,
         "segments in remote storage that overlap",
-        "The segment of the later leader epoch is read. The other is deleted when retention "
-        "reaches its offsets.",
-        "Nothing: a new leader copies again what the old one had only announced.",
+        "For an offset in both, the segment that begins later is read. The other is deleted when "
+        "retention reaches its offsets.",
+        "Nothing: after a change of leaders, the new one may copy offsets again.",
     ),
     "RMT006": Rule(
         _W,
         "a segment in remote storage outside the leader epochs of its partition",
-        "The segment is not read, and retention does not count it.",
-        "Nothing, if an unclean leader election explains it. Its records were in no other replica.",
+        "Readers do not find it, because they look for the leader epochs of the partition. It is "
+        "deleted when all of its epochs are older than those.",
+        "If there was an unclean leader election, these are records that it lost: copy the object "
+        "from remote storage if they are needed.",
     ),
     "RMT007": Rule(
         _W,

@@ -32,9 +32,7 @@ def _text(text: str) -> bytes:
 
 
 def commit_key(group: str, topic: str, partition: int, *, type_id: int = 1) -> bytes:
-    return (
-        struct.pack(">h", type_id) + _text(group) + _text(topic) + struct.pack(">i", partition)
-    )
+    return struct.pack(">h", type_id) + _text(group) + _text(topic) + struct.pack(">i", partition)
 
 
 def commit_value(offset: int, metadata: str = "", topic_id: uuid.UUID | None = None) -> bytes:

@@ -1,6 +1,7 @@
 """Committed offsets: what real groups left, and what transactions and tombstones do to them."""
 
 import base64
+import random
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def offsets(directory: Path) -> dict[tuple[str, str, int], int]:
 
 def test_the_commits_of_a_real_broker_are_those_its_scenario_made():
     (log_dir,) = golden.log_dirs(golden.shared("groups-4.3.1"))
-    found = {}
+    found: dict[tuple[str, str, int], int] = {}
     for number in range(3):
         found |= offsets(log_dir / f"__consumer_offsets-{number}")
     every = {(group, "input", number): 10 for group in _POLLED for number in range(3)}
@@ -145,3 +146,60 @@ def test_the_largest_group_is_found_among_more_groups_than_are_counted():
     assert found[0] == "large"
     assert sizes.total_bytes == total
     assert 0 <= large - found[1] <= total // 4096
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_last_commit_that_counts_is_the_one_held(seed: int, tmp_path: Path):
+    """The model looks at the whole log at once: no state is carried from record to record."""
+    draw = random.Random(seed)
+    log = LogWriter()
+    written: list[tuple[str, int, int | None]] = []  # kind, partition or is_commit, producer
+    for _ in range(draw.randrange(1, 80)):
+        offset, partition = log.next_offset, draw.randrange(4)
+        producer = draw.choice([None, None, 7, 8])
+        kind = draw.choice(["commit", "commit", "commit", "tombstone", "marker"])
+        if kind == "marker" and producer is not None:
+            is_commit = draw.random() < 0.7
+            written.append(("marker", int(is_commit), producer))
+            log.end(producer, COMMIT if is_commit else ABORT)
+        elif kind == "tombstone":
+            written.append(("tombstone", partition, None))
+            log.add((commit_key("g", "t", partition), None))
+        else:
+            written.append(("commit", partition, producer))
+            log.add((commit_key("g", "t", partition), commit_value(offset)), producer=producer)
+
+    def counts(offset: int, producer: int | None) -> bool:
+        if producer is None:
+            return True
+        later = [each for each in written[offset:] if each[0] == "marker" and each[2] == producer]
+        return bool(later) and later[0][1] == 1
+
+    expected: dict[tuple[str, str, int], int] = {}
+    for offset, (kind, partition, producer) in enumerate(written):
+        if kind == "tombstone":
+            expected.pop(("g", "t", partition), None)
+        elif kind == "commit" and counts(offset, producer):
+            expected["g", "t", partition] = offset
+    assert offsets(log.write(tmp_path)) == expected
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_bytes_give_commits_and_no_other_error(seed: int, tmp_path: Path):
+    draw = random.Random(seed)
+    log = LogWriter()
+    for number in range(20):
+        key = bytearray(commit_key(f"g{number % 3}", "t", number))
+        value = bytearray(commit_value(number, "m", draw.choice([None, TOPIC_ID])))
+        for data in (key, value):
+            if draw.random() < 0.5:  # with a correct checksum
+                data[draw.randrange(len(data))] = draw.randrange(256)
+        cut = draw.randrange(len(value))
+        log.add((bytes(key), bytes(value) if draw.random() < 0.7 else bytes(value[:cut])))
+    damaged = bytearray(log.data)
+    for _ in range(draw.randrange(4)):
+        damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
+    log.data = bytes(damaged)
+    state = read_committed_offsets(DiskFiles(log.write(tmp_path)))
+    assert len(list(state.commits())) <= 20
+    assert state.sizes.total_bytes > 0

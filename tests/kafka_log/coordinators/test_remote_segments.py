@@ -65,9 +65,7 @@ def drawn_events(seed: int) -> list[bytes]:
 @pytest.mark.parametrize("seed", range(12))
 def test_after_each_event_kafka_has_the_same_segments(seed: int, tmp_path: Path, oracle: Oracle):
     events = drawn_events(seed)
-    answers = oracle.call(
-        "remote_segments", events=[b64(each) for each in events], lineage=LINEAGE
-    )
+    answers = oracle.call("remote_segments", events=[b64(each) for each in events], lineage=LINEAGE)
     expected, last = [], {}
     for answer in answers:
         if "segments" in answer:  # without them Kafka could not even make the event
