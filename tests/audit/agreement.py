@@ -50,7 +50,7 @@ def disagreements(log_dir: Path, settings: Mapping[str, Any], now_ms: int) -> li
         for row in _rows(retain.main, [*arguments, "--high-watermark", "end"])
         if row.get("kind") == "partition"
     }
-    problems = []
+    problems: list[str] = []
     for row in recovered:
         if row.get("kind") != "partition" or row.get("fate") == "missing":
             continue
@@ -110,13 +110,15 @@ def _about_log(row: Row, file: Row, found: list[Row]) -> Iterator[str]:
 def _is_explained(file: Row, found: list[Row]) -> bool:
     """Whether another finding is about the batch at which recovery stops.
 
-    Where it splits a segment, the log is cut at its beginning; the reason has the place.
+    Where it splits a segment, the log is cut at its beginning, and the reason has the place: a
+    batch with an offset out of order, or the one after it.
     """
+    about = [each for each in found if Path(each["path"]).name == file["file"]]
+    if "found last offset" in file["reason"] and any(each["id"] == "LOG007" for each in about):
+        return True
     place = re.search(r"@(\d+): ", file["reason"])
     stops = {file["position"], int(place[1]) if place else None}
-    return any(
-        Path(each["path"]).name == file["file"] and _batch_positions(each) & stops for each in found
-    )
+    return any(_batch_positions(each) & stops for each in about)
 
 
 def _batch_positions(finding: Row) -> set[int]:

@@ -32,6 +32,6 @@ def audit(*paths: str | os.PathLike[str], now_ms: int = NOW) -> list[Found]:
 
 def report(*paths: str | os.PathLike[str], now_ms: int = NOW) -> AuditReport:
     """A full audit, as `kafka-forensics audit` makes it of directories of this size."""
-    texts = tuple(map(os.fspath, paths))
+    texts = tuple(os.fspath(each) for each in paths)
     request = AuditRequest(paths=texts, now_ms=now_ms)
     return audit_inventory(scan(paths), request, AuditReport(paths=texts), Running())

@@ -41,6 +41,10 @@ class Life:
     log_dirs: list[Path]
     was_killed: bool
 
+    @property
+    def partitions(self) -> int:
+        return sum(each.is_dir() for log_dir in self.log_dirs for each in log_dir.iterdir())
+
     def __str__(self) -> str:
         end = "killed" if self.was_killed else "stopped"
         return f"Kafka {self.version}, seed {self.seed}, {end}"

@@ -55,10 +55,10 @@ def arguments(evidence: Path, out: Path) -> list[str]:
     return ["audit", str(evidence), "--quiet", *files, f"--write-baseline={out / 'baseline.json'}"]
 
 
-def run(command: list[str], **more: object) -> subprocess.CompletedProcess[str]:
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
-        command, check=False, text=True, capture_output=True, timeout=120, env=environment, **more
+        command, check=False, text=True, capture_output=True, timeout=120, env=environment
     )
 
 
