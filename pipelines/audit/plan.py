@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.checks.facts import AuditedBroker, AuditedPartition, Depth, NotChecked
 from kafka_log.config.settings import read_settings
+from kafka_log.inventory.lost_segments import was_never_cleaned
 from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind
 
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def _audited(
         is_clean=log_dir.is_clean,
         knows_settings=_knows_settings(broker.settings, partition.topic, request),
         depth=request.depth,
+        never_cleaned=was_never_cleaned(log_dir, partition),
         is_whole=_is_whole(partition, request.paths),
     )
 
@@ -197,10 +199,11 @@ def _not_checked(
     request: AuditRequest,
 ) -> Iterator[NotChecked]:
     for each in brokers:
-        if each.broker.metadata is None and each.broker.node_id is not None:
+        is_known = request.config is not None or bool(request.overrides)
+        if each.broker.metadata is None and not is_known and each.broker.node_id is not None:
             yield NotChecked(
-                "replica assignments and settings of topics",
-                "no metadata log here: give the log dir that has __cluster_metadata-0",
+                "what depends on the settings of a topic",
+                "no metadata log here: give the log dir that has __cluster_metadata-0, or --config",
                 each.broker.log_dirs[0].path,
             )
     if read and len(brokers) == 1 and brokers[0].broker.node_id is not None:
