@@ -13,15 +13,16 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafka_log.checks.broker_checks import check_broker, inventory_findings
 from kafka_log.checks.facts import NotChecked, PartitionFacts, SegmentSummary
 from kafka_log.checks.finding import About, Finding
-from kafka_log.checks.side_files import check_offset_checkpoint, small_file_findings
-from kafka_log.disk.files import DiskFiles
+from kafka_log.checks.logs import check_log
+from kafka_log.checks.small_files import check_small_file
+from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.inventory.file_limits import largest_size
-from kafka_log.inventory.inventory import CHECKPOINTS
+from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, parse_file_name
 from pipelines.audit.fingerprint import Places
 from pipelines.audit.plan import AuditPlan, AuditRequest
 from pipelines.audit.store import FindingStore
@@ -188,11 +189,11 @@ def _log_dir_files(log_dir: LogDir) -> Iterator[Finding]:
 
 
 def _log_dir_file(files: DiskFiles, about: About, name: str) -> Iterator[Finding]:
-    from kafka_log.names import FileKind, parse_file_name
-
     kind = parse_file_name(name).kind
-    if kind in CHECKPOINTS:
+    if kind is FileKind.BOOTSTRAP_CHECKPOINT:
+        about = about._replace(topic=CLUSTER_METADATA_TOPIC)
+        with opened(files, name) as file:
+            yield from check_log(cast("BinaryIO", file.reader()), about)
+    elif kind not in (FileKind.UNKNOWN, FileKind.LOCK):
         data = files.read(name, limit=largest_size(kind))
-        yield from check_offset_checkpoint(data, about).findings
-    elif kind in (FileKind.META_PROPERTIES, FileKind.CLEAN_SHUTDOWN):
-        yield from small_file_findings(kind, files.read(name, limit=largest_size(kind)), about)
+        yield from check_small_file(kind, data, 0, about)

@@ -199,10 +199,11 @@ def _not_checked(
     request: AuditRequest,
 ) -> Iterator[NotChecked]:
     for each in brokers:
-        if each.broker.metadata is None and each.broker.node_id is not None:
+        is_known = request.config is not None or bool(request.overrides)
+        if each.broker.metadata is None and not is_known and each.broker.node_id is not None:
             yield NotChecked(
-                "replica assignments and settings of topics",
-                "no metadata log here: give the log dir that has __cluster_metadata-0",
+                "what depends on the settings of a topic",
+                "no metadata log here: give the log dir that has __cluster_metadata-0, or --config",
                 each.broker.log_dirs[0].path,
             )
     if read and len(brokers) == 1 and brokers[0].broker.node_id is not None:

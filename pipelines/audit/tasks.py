@@ -12,18 +12,14 @@ from __future__ import annotations
 import pickle
 import zlib
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_format.access import watching
 from kafka_format.errors import FormatError
 from kafka_log.checks.finding import Finding
-from kafka_log.checks.logs import check_log
 from kafka_log.checks.partition_checks import check_partition
 from kafka_log.checks.segment_checks import check_segment
-from kafka_log.checks.side_files import small_file_findings
-from kafka_log.disk.files import DiskFiles, File, opened
-from kafka_log.inventory.file_limits import largest_size
+from kafka_log.disk.files import DiskFiles, File
 from kafka_log.names import FileKind
 from pipelines.engine.progress import Progress
 from pipelines.source.refusals import Refusal, refusal_of
@@ -96,10 +92,8 @@ def check_segments(task: SegmentTask) -> Iterator[FindingBlock | SegmentSummary]
 
 
 def check_partitions(task: PartitionTask) -> Iterator[FindingBlock | PartitionFacts]:
-    """Check one partition, its small files first."""
+    """Check one partition."""
     audited, files = task.audited, DiskFiles(task.audited.path)
-    if audited.is_whole:
-        yield from in_blocks(_small_files(audited, files))
     checked = check_partition(audited, files, task.summaries)
     yield from in_blocks(_without_noise(guarded(checked, audited.about()), audited))
 
@@ -112,32 +106,6 @@ def _without_noise(
     for item in items:
         if audited.is_whole or not isinstance(item, Finding) or item.path in given:
             yield item
-
-
-def _small_files(audited: AuditedPartition, files: DiskFiles) -> Iterator[Finding]:
-    """Check files of the directory that belong to no segment and no other check."""
-    for file in audited.partition.files:
-        kind, about = file.name.kind, audited.about(file.path)
-        if file.stray is not None:
-            continue
-        if kind in (FileKind.PARTITION_METADATA, FileKind.QUORUM_STATE):
-            checked = _small_file(kind, files, about)
-        elif kind is FileKind.METADATA_SNAPSHOT:
-            checked = _batches_of(files, about)
-        else:
-            continue
-        yield from guarded(checked, about)
-
-
-def _small_file(kind: FileKind, files: DiskFiles, about: About) -> Iterator[Finding]:
-    yield from small_file_findings(
-        kind, files.read(Path(about.path).name, limit=largest_size(kind)), about
-    )
-
-
-def _batches_of(files: DiskFiles, about: About) -> Iterator[Finding]:
-    with opened(files, Path(about.path).name) as file:
-        yield from check_log(cast("BinaryIO", file.reader()), about)
 
 
 # ------------------------------------------------------------------------ what cannot be read
