@@ -11,7 +11,7 @@ the order of tasks, so they are the same on each.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
@@ -90,9 +90,13 @@ class _Audit:
                 self._add(each)
         summaries = self._check_segments()
         facts = self._check_partitions(summaries)
+        partial = {each.path for each in self.plan.partitions if not each.is_whole}
+        known = [
+            replace(each, log_end_offset=None) if each.path in partial else each for each in facts
+        ]
         for broker in self.plan.brokers:
             paths = {each.path for log_dir in broker.broker.log_dirs for each in log_dir.partitions}
-            own = [each for each in facts if each.path in paths]
+            own = [each for each in known if each.path in paths]
             for item in check_broker(broker, own, DiskFiles):
                 if isinstance(item, NotChecked):
                     self.report.add_not_checked(item)

@@ -168,7 +168,7 @@ def _audited(
         log_dir=log_dir.path,
         config=broker.settings.for_topic(partition.topic),
         now_ms=request.now_ms,
-        is_clean=log_dir.is_clean,
+        is_clean=log_dir.is_clean if partition.state in _LOADED else False,
         knows_settings=_knows_settings(broker.settings, partition.topic, request),
         depth=request.depth,
         never_cleaned=was_never_cleaned(log_dir, partition),
