@@ -74,12 +74,12 @@ class SnapshotFiles:
         while self._pending and offset_of(self._pending[-1]) <= offset:
             yield from self._check(self._pending.pop())
 
-    def finish(self, log_end_offset: int, *, has_batches: bool) -> Iterator[Finding]:
-        """Check what is left at the log end; `has_batches` says whether any has magic 2."""
+    def finish(self, log_end_offset: int, *, checks_missing: bool) -> Iterator[Finding]:
+        """Check what is left at the log end; `checks_missing` looks for missing ones as well."""
         yield from self._release(is_loaded=True)
         while self._pending:
             yield from self._beyond_end(self._pending.pop(), log_end_offset)
-        if has_batches and self._audited.partition.state in _LOADED:
+        if checks_missing and self._audited.partition.state in _LOADED:
             yield from self._missing(log_end_offset)
 
     def finish_without_segments(self) -> Iterator[Finding]:
