@@ -18,7 +18,7 @@ from kafka_log.checks.segment_indexes import SegmentIndexes
 from kafka_log.checks.segment_totals import SegmentTotals
 from kafka_log.damage.findings import UNREAD_IDS
 from kafka_log.disk.files import opened
-from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,15 +42,9 @@ def check_segment(
     if log is None:
         return
     totals = SegmentTotals(log.path, segment.base_offset)
-    is_damaged = False
+    is_closed, is_damaged = _is_closed(audited, next_base), False
     with opened(files, Path(log.path).name) as file:
-        indexes = SegmentIndexes(
-            audited,
-            segment,
-            files,
-            log_size=file.size,
-            is_closed=_is_closed(audited, next_base),
-        )
+        indexes = SegmentIndexes(audited, segment, files, log_size=file.size, is_closed=is_closed)
         yield from indexes.form_findings()
         for finding in check_log(
             cast("BinaryIO", file.reader()),
@@ -62,33 +56,37 @@ def check_segment(
         ):
             is_damaged |= finding.id in UNREAD_IDS
             yield finding
-        yield from indexes.finish()
+        yield from indexes.finish(is_full=next_base is not None)
         summary = totals.summary(size_in_bytes=file.size, is_damaged=is_damaged)
     if summary.batches:
-        yield from _missing_indexes(audited, segment, is_full=next_base is not None)
+        yield from _missing_indexes(audited, segment, is_closed=is_closed)
     yield summary
     if indexes.error is not None:
         raise indexes.error
 
 
 def _is_closed(audited: AuditedPartition, next_base: int | None) -> bool:
-    """Return whether the last entry of the time index was written: by a roll or a clean stop.
+    """Return whether a roll or a clean stop has written and trimmed its indexes.
 
-    The clean shutdown file says nothing of the Raft log, which another component closes.
+    The clean shutdown file says nothing of the Raft log, which another component closes, or of a
+    deleted directory, whose files are not closed in order.
     """
     if next_base is not None:
         return True
-    return bool(audited.is_clean) and audited.partition.topic != CLUSTER_METADATA_TOPIC
+    partition = audited.partition
+    is_open_while_running = partition.state in (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
+    is_of_log_manager = partition.topic != CLUSTER_METADATA_TOPIC
+    return bool(audited.is_clean) and is_open_while_running and is_of_log_manager
 
 
 def _missing_indexes(
-    audited: AuditedPartition, segment: Segment, *, is_full: bool
+    audited: AuditedPartition, segment: Segment, *, is_closed: bool
 ) -> Iterator[Finding]:
     """Yield the indexes that a roll or a clean stop has written for a log with batches.
 
     After a kill, the last segment may have none yet. Somebody may have copied the logs only.
     """
-    if not is_full and not audited.is_clean:
+    if not is_closed:
         return
     kinds = {kind for each in audited.partition.segments for kind in each.files}
     if audited.is_clean is None and not kinds & MISSING_INDEX.keys():

@@ -3,7 +3,7 @@
     indexes = SegmentIndexes(audited, segment, files, log_size=..., is_closed=...)
     indexes.form_findings()     what is wrong with the entries themselves
     indexes.checks()            what has to see every piece of the log
-    indexes.finish()            what only the whole log shows
+    indexes.finish(is_full=...) what only the whole log shows
 
 A segment is closed if it was rolled or its broker stopped cleanly. The indexes of any other segment
 are preallocated: zeros follow the entries, and before them may be entries of batches that were
@@ -104,15 +104,15 @@ class SegmentIndexes:
         if self._time_entries is not None:
             yield self._time_entries
 
-    def finish(self) -> Iterator[Finding]:
-        """Yield what only the whole log shows. The time index of a closed segment covers it."""
+    def finish(self, *, is_full: bool) -> Iterator[Finding]:
+        """Yield what only the whole log shows. The time index of a full segment covers it."""
         if self._offset_entries is not None:
             yield from self._offset_entries.finish(self._log_size)
         if self._time_entries is None or self._times is None:
             return
         yield from self._time_entries.finish(self._log_size)
         uncovered = self._time_entries.uncovered
-        if self._is_closed and uncovered is not None and self._times.is_sound:
+        if is_full and uncovered is not None and self._times.is_sound:
             index = TimeIndexFile(self._segment.base_offset, self._times.slots.entries)
             yield uncovered_finding(index, uncovered, self._times.about)
 
@@ -165,5 +165,5 @@ def _first_data(file: File, start: int) -> int | None:
 
 
 def _is_preallocated(file: File, entry_size: int) -> bool:
-    """Return whether the last slot is empty; a broker removes such slots when it closes an index."""
+    """Return whether the last slot is empty. A broker removes empty slots at the close."""
     return file.size >= entry_size and not any(file.read_at(file.size - entry_size, entry_size))

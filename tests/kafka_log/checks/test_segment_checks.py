@@ -15,6 +15,7 @@ from kafka_format.attributes import CONTROL, TRANSACTIONAL
 from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 from kafka_log.checks.facts import Depth
+from kafka_log.cleaner.releases import KAFKA_3_9_1, KAFKA_4_3
 from tests import golden
 from tests.kafka_log.checks.audited import (
     edit_batch,
@@ -25,6 +26,9 @@ from tests.kafka_log.checks.audited import (
     positions,
     summaries,
 )
+from tests.kafka_log.cleaner.cleaning import compare, planned_case
+from tests.kafka_log.compare import run_kafka, scratch
+from tests.kafka_log.workload import draw_workload
 from tests.oracle.client import OracleError
 from tests.oracle.logs import CODECS, ExpectedRecord, LogPlan
 
@@ -73,6 +77,42 @@ def test_no_segment_of_a_drawn_log_has_a_finding(oracle, tmp_path, name):
     is_clean = plan.close == "clean"
     for depth in Depth:
         assert findings(tmp_path, depth=depth, is_clean=is_clean, knows_settings=True) == []
+
+
+@pytest.mark.parametrize("release", ["4.3.1", "3.9.1"])
+def test_no_segment_of_a_cleaned_log_has_a_finding(oracle, oracle_3_9, release):
+    """Tombstones, markers, empty batches, and old formats that a cleaner converts or keeps."""
+    cleaner, rules = (oracle, KAFKA_4_3) if release == "4.3.1" else (oracle_3_9, KAFKA_3_9_1)
+    with scratch() as folder:
+        drawn = [planned_case(oracle, folder, seed) for seed in range(300, 320)]
+        cases = [replace(case, rules=rules) for case in drawn]
+        compare(cleaner, folder, cases)
+        checked = 0
+        for case in cases:
+            source = folder / "kafka" / case.source.name
+            left = source.rename(folder / f"{case.source.name.replace('-', '_')}-0")
+            is_clean = case.arguments["close"] == "clean"
+            for depth in Depth:
+                context = {"depth": depth, "is_clean": is_clean, "knows_settings": True}
+                assert findings(left, **context) == [], case.name
+            checked += sum(bool(each.batches) for each in summaries(left))
+    assert checked > len(cases)
+
+
+def test_truncations_and_restarts_leave_no_wrong_entry_in_an_offset_index(oracle):
+    """Batches with odd headers are among these, and are found; their index entries are right."""
+    with scratch() as folder:
+        lives = [draw_workload(seed) for seed in range(2000, 2040)]
+        paths = [folder / f"kafka-{life.seed}" for life in lives]
+        runs = [
+            {"path": path, "sessions": life.sessions}
+            for path, life in zip(paths, lives, strict=True)
+        ]
+        run_kafka(oracle, runs)
+        for path, life in zip(paths, lives, strict=True):
+            is_clean = life.sessions[-1].close == "clean"
+            found = findings(path, is_clean=is_clean, knows_settings=True)
+            assert not [each for each in found if each.id.startswith("IDX")], life.seed
 
 
 # --- what Kafka did not write -------------------------------------------------------------------
