@@ -40,7 +40,7 @@ from kafka_log.damage.resync import BatchSearch
 from kafka_log.damage.walk import BatchWalk, Gap
 from kafka_log.disk.files import opened
 from kafka_log.inventory.file_limits import largest_size
-from kafka_log.names import FileKind, FileState
+from kafka_log.names import FileKind, FileState, parse_file_name
 from kafka_log.producers.transactions import open_transactions
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from kafka_log.checks.finding import Finding
     from kafka_log.disk.files import File, Files
     from kafka_log.inventory.inventory import InventoryFile, Segment
+
+_OF_PARTITION = (FileKind.LOG, FileKind.PRODUCER_SNAPSHOT, FileKind.LEADER_EPOCH_CHECKPOINT)
 
 
 def check_partition(
@@ -90,6 +92,14 @@ class _PartitionCheck:
         self._segments = [each for each in partition.segments if each.log is not None]
         self.bases = [each.base_offset for each in self._segments]
         self._damaged = {each.base_offset for each in summaries if each.is_damaged}
+        self._has_only_logs = all(each.name.kind is FileKind.LOG for each in partition.files)
+        """Whether these are `.log` files without anything next to them, so nothing is missing."""
+        given = {Path(each.path).name for each in partition.files}
+        self._is_partial = any(
+            parse_file_name(name).kind in _OF_PARTITION and name not in given
+            for name in files.names()
+        )
+        """Whether only some segments were given, and the directory has more files."""
         self._log_start_offset = partition.log_start_offset or 0
         self.log_end_offset = self.bases[-1] if self.bases else None
         self.errors: list[OSError | FormatError] = []
@@ -113,7 +123,8 @@ class _PartitionCheck:
             following = self.bases[place + 1] if place + 1 < len(self.bases) else None
             yield from self._check_segment(segment, following)
         yield from self._snapshots.reach(self.log_end_offset)
-        yield from self._snapshots.finish(self.log_end_offset, has_batches=self._has_batches)
+        is_complete = self._has_batches and not self._is_partial
+        yield from self._snapshots.finish(self.log_end_offset, checks_missing=is_complete)
         if self._epochs is not None:
             yield from self._epochs.finish(self.log_end_offset)
         yield from self._indexes.finish()
@@ -166,7 +177,8 @@ class _PartitionCheck:
             return
         rows = check_leader_epochs(data, about)
         yield from rows.findings
-        if rows.is_valid:
+        is_given = bool(data) or not (self._is_partial or self._has_only_logs)
+        if rows.is_valid and is_given:
             self._epochs = LeaderEpochCheck(
                 about,
                 rows.entries,
@@ -217,6 +229,8 @@ class _PartitionCheck:
         path = str(Path(log_path).with_suffix(FileKind.TRANSACTION_INDEX.value))
         about = self._audited.about(path if file is None else file.path)
         data, is_whole = None, True
+        if self._has_only_logs:
+            return
         if file is not None:
             data = self._read(file)
             if data is None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kafka_format.attributes import CONTROL
 from kafka_log.checks.continuity import Continuity
 from kafka_log.checks.finding import Finding
@@ -23,7 +25,6 @@ from kafka_log.producers.transactions import NoFiles
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
@@ -101,7 +102,7 @@ class PartitionReplay:
             try:
                 damage = replay(batches, read_batch, observer)
             except LogError as error:
-                yield Finding.of("PRD007", about, _without_path(error), "a batch that fits")
+                yield _refused(error, batches, about)
                 self.lose()
                 damage = None
             yield from observer.findings(about)
@@ -206,6 +207,18 @@ class _Observer:
         )
 
 
-def _without_path(error: LogError) -> str:
-    """Return what a replay says about a batch, without the path that comes first."""
-    return str(error).rpartition(": ")[2]
+def _refused(error: LogError, batches: BatchColumns, about: About) -> Finding:
+    """Return the finding for a batch that a replay refuses; the error begins with its place."""
+    text = str(error)
+    place = text.removeprefix(f"{batches.path}@").partition(":")[0]
+    position = int(place) if place.isdecimal() else None
+    row = np.flatnonzero(batches.position == (-1 if position is None else position))
+    found, _, expected = text.rpartition(": ")[2].partition(", expected ")
+    return Finding.of(
+        "PRD007",
+        about,
+        found,
+        expected or "a batch that fits",
+        position=position,
+        offset=int(batches.base_offset[row[0]]) if len(row) else None,
+    )

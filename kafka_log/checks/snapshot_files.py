@@ -6,7 +6,6 @@ its snapshot after the recovery of an earlier one, and before Kafka 2.8, which k
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,12 +74,12 @@ class SnapshotFiles:
         while self._pending and offset_of(self._pending[-1]) <= offset:
             yield from self._check(self._pending.pop())
 
-    def finish(self, log_end_offset: int, *, has_batches: bool) -> Iterator[Finding]:
-        """Check what is left at the log end; `has_batches` says whether any has magic 2."""
+    def finish(self, log_end_offset: int, *, checks_missing: bool) -> Iterator[Finding]:
+        """Check what is left at the log end; `checks_missing` looks for missing ones as well."""
         yield from self._release(is_loaded=True)
         while self._pending:
             yield from self._beyond_end(self._pending.pop(), log_end_offset)
-        if has_batches and self._audited.partition.state in _LOADED:
+        if checks_missing and self._audited.partition.state in _LOADED:
             yield from self._missing(log_end_offset)
 
     def finish_without_segments(self) -> Iterator[Finding]:
@@ -161,18 +160,21 @@ class SnapshotFiles:
         audited, replay = self._audited, self._replay
         is_whole = replay.continuity.since <= self._bases[0] and not replay.is_damaged
         if is_whole and self._offsets:
-            for _, base in pairwise(self._bases):
-                if base > self.log_start_offset and base not in self._offsets:
-                    yield self._missing_at("SNP007", base, f"a snapshot at {base}")
+            missing = [
+                base
+                for base in self._bases[1:]
+                if base > self.log_start_offset and base not in self._offsets
+            ]
+            if missing:
+                found = f"no snapshot at {len(missing)} of {len(self._bases)} segments"
+                yield self._missing_at("SNP007", missing[0], f"one at {missing[0]}", found)
         is_stopped = audited.is_clean is True and log_end_offset > self.log_start_offset
         if is_stopped and log_end_offset not in self._offsets and not replay.is_damaged:
             newest = max((each for each in self._offsets if each <= log_end_offset), default=None)
             found = "no snapshot" if newest is None else f"the newest at {newest}"
             yield self._missing_at("SNP008", log_end_offset, f"one at {log_end_offset}", found)
 
-    def _missing_at(
-        self, rule: str, offset: int, expected: str, found: str = "no snapshot"
-    ) -> Finding:
+    def _missing_at(self, rule: str, offset: int, expected: str, found: str) -> Finding:
         name = str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
         about = self._audited.about(str(Path(self._audited.path, name)))
         return Finding.of(rule, about, found, expected, offset=offset)

@@ -16,7 +16,7 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.inventory.scan import scan
 from tests import golden
 from tests.kafka_log.checks.edits import named
-from tests.kafka_log.checks.partition_audit import audit_directory, audit_log_dir, ids
+from tests.kafka_log.checks.partition_audit import audit, audit_directory, audit_log_dir, ids
 from tests.kafka_log.cleaner.cleaning import kafka_runs, planned_case
 from tests.oracle.client import BuiltLog, Oracle
 from tests.oracle.logs import START, LogPlan
@@ -71,6 +71,35 @@ def test_cleaned_logs_are_healthy(oracle: Oracle, tmp_path: Path) -> None:
             path, now_ms=START + 3 * DAY_MS, config=config, knows_settings=True
         )
         assert [each for each in findings if each.severity is not Severity.NOTE] == [], case.name
+
+
+def test_logs_without_anything_next_to_them_miss_nothing(log: Path, tmp_path: Path) -> None:
+    whole, expected = audit_directory(log, now_ms=START)
+    assert whole == []
+    for path in log.iterdir():
+        if path.suffix != ".log":
+            path.unlink()
+    findings, facts = audit_directory(log, now_ms=START)
+    assert findings == []
+    assert set(facts.producers) == set(expected.producers)
+    one = tmp_path / "one" / "orders-0" / "00000000000000000158.log"
+    one.parent.mkdir(parents=True)
+    shutil.copy(log / one.name, one)
+    assert audit_directory(one.parent, now_ms=START)[0] == []
+
+
+@pytest.mark.parametrize("base", [0, 158, 516])
+def test_one_segment_of_a_partition_misses_nothing(log: Path, base: int) -> None:
+    ((_, partition),) = scan([named(log, base, ".log")]).partitions()
+    assert [each.base_offset for each in partition.segments] == [base]
+    audited = AuditedPartition(
+        partition=partition,
+        log_dir=str(log.parent),
+        config=LogConfig(),
+        now_ms=START,
+        is_clean=True,
+    )
+    assert ids(audit(audited)[0]) == []
 
 
 # ------------------------------------------------------------------ small files

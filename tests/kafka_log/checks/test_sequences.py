@@ -91,7 +91,7 @@ def test_a_marker_without_data_is_prd006_and_its_retry_is_none(
 def test_a_batch_outside_of_its_transaction_is_prd007(log: Path) -> None:
     """Kafka throws InvalidTxnStateException when it replays it."""
     edit_batch(segment_of(log, 474), 474, _outside_of_transactions)
-    assert found(log) == {"PRD007": [None]}
+    assert found(log) == {"PRD007": [474]}
 
 
 def _outside_of_transactions(batch: bytearray) -> None:

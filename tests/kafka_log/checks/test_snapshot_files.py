@@ -110,6 +110,10 @@ def test_a_segment_without_a_snapshot_is_snp007(log: Path) -> None:
     named(log, 339, SNAPSHOT).unlink()
     (finding,) = audit_directory(log, is_clean=True, now_ms=START)[0]
     assert (finding.id, finding.offset) == ("SNP007", 339)
+    assert finding.found == "no snapshot at 1 of 18 segments"
+    named(log, 394, SNAPSHOT).unlink()
+    (finding,) = audit_directory(log, is_clean=True, now_ms=START)[0]
+    assert finding.found == "no snapshot at 2 of 18 segments"
 
 
 def test_a_clean_stop_without_a_snapshot_is_snp008(log: Path) -> None:
