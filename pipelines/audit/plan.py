@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.checks.facts import AuditedBroker, AuditedPartition, Depth, NotChecked
 from kafka_log.config.settings import read_settings
+from kafka_log.inventory.file_limits import largest_size
 from kafka_log.inventory.lost_segments import was_never_cleaned
-from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind
+from kafka_log.names import CLUSTER_METADATA_TOPIC, DirectoryKind, FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -98,17 +99,18 @@ class AuditPlan:
             not_checked=tuple(_not_checked(brokers, read, others, request)),
         )
 
-    def segment_tasks(self) -> Iterator[SegmentTask]:
+    def segment_tasks(self, task_bytes: int | None = None) -> Iterator[SegmentTask]:
         """Yield tasks for all segments, in the order of partitions and offsets."""
+        limit = min(task_bytes or _TASK_BYTES, _TASK_BYTES)
         parts: list[tuple[AuditedPartition, tuple[SegmentToCheck, ...]]] = []
         size = count = 0
         for audited in self.partitions:
             pending: list[SegmentToCheck] = []
-            for each in _segments_to_check(audited.partition):
+            for each in segments_to_check(audited.partition):
                 pending.append(each)
-                size += each.segment.size_in_bytes
+                size += _bytes_to_read(each.segment)
                 count += 1
-                if size >= _TASK_BYTES or count >= _TASK_SEGMENTS:
+                if size >= limit or count >= _TASK_SEGMENTS:
                     parts.append((_slim(audited, pending), tuple(pending)))
                     yield SegmentTask(parts=tuple(parts), size_in_bytes=size)
                     parts, pending, size, count = [], [], 0, 0
@@ -118,11 +120,18 @@ class AuditPlan:
             yield SegmentTask(parts=tuple(parts), size_in_bytes=size)
 
 
-def _segments_to_check(partition: Partition) -> Iterator[SegmentToCheck]:
+def segments_to_check(partition: Partition) -> Iterator[SegmentToCheck]:
+    """Yield the segments of a partition, each with the base offset of the next."""
     for segment, following in pairwise((*partition.segments, None)):
         if segment is not None and segment.log is not None:
             next_base = None if following is None else following.base_offset
             yield SegmentToCheck(segment, next_base)
+
+
+def _bytes_to_read(segment: Segment) -> int:
+    """Return the size of the log; a file larger than Kafka writes is not opened."""
+    size = segment.size_in_bytes
+    return size if size <= largest_size(FileKind.LOG) else 0
 
 
 def _slim(audited: AuditedPartition, checked: Sequence[SegmentToCheck]) -> AuditedPartition:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kafka_format.access import watching
@@ -22,15 +23,16 @@ from kafka_log.checks.segment_checks import check_segment
 from kafka_log.disk.files import DiskFiles, File
 from kafka_log.names import FileKind
 from pipelines.engine.progress import Progress
-from pipelines.source.refusals import Refusal, refusal_of
+from pipelines.source.refusals import Refusal, refusal_of, shrunk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kafka_format.primitives import Buffer
     from kafka_log.checks.facts import AuditedPartition, PartitionFacts, SegmentSummary
     from kafka_log.checks.finding import About
-    from pipelines.audit.plan import SegmentTask
+    from kafka_log.disk.files import Files
+    from pipelines.audit.plan import SegmentTask, SegmentToCheck
 
 _BLOCK = 1000
 _Other = TypeVar("_Other")
@@ -84,18 +86,40 @@ def check_segments(task: SegmentTask) -> Iterator[FindingBlock | SegmentSummary]
     """Check the segments of a task. A segment that cannot be read has no summary."""
     progress = Progress()
     progress.begin(task.size_in_bytes)
-    for audited, (segment, next_base) in task.segments():
+    for audited, checked in task.segments():
         files = _CountedFiles(audited.path, progress)
-        about = audited.about(segment.files[FileKind.LOG].path)
-        checked = check_segment(audited, segment, files, next_base=next_base)
-        yield from in_blocks(_without_noise(guarded(checked, about), audited))
+        yield from in_blocks(checked_segment(audited, checked, files))
 
 
 def check_partitions(task: PartitionTask) -> Iterator[FindingBlock | PartitionFacts]:
     """Check one partition."""
-    audited, files = task.audited, DiskFiles(task.audited.path)
-    checked = check_partition(audited, files, task.summaries)
-    yield from in_blocks(_without_noise(guarded(checked, audited.about()), audited))
+    files = DiskFiles(task.audited.path)
+    yield from in_blocks(checked_partition(task.audited, files, task.summaries))
+
+
+def checked_segment(
+    audited: AuditedPartition, checked: SegmentToCheck, files: Files
+) -> Iterator[Finding | SegmentSummary]:
+    """Check one segment. If it cannot be read, that is a finding, and there is no summary."""
+    file = checked.segment.files[FileKind.LOG]
+    about = audited.about(file.path)
+
+    def check() -> Iterator[Finding | SegmentSummary]:
+        size = files.size(Path(file.path).name)
+        if size < file.size_in_bytes:
+            refusal = shrunk(file.size_in_bytes, size)
+            yield Finding.of(refusal.rule, about, refusal.found, refusal.expected)
+        yield from check_segment(audited, checked.segment, files, next_base=checked.next_base)
+
+    yield from _without_noise(guarded(check(), about), audited)
+
+
+def checked_partition(
+    audited: AuditedPartition, files: Files, summaries: Sequence[SegmentSummary]
+) -> Iterator[Finding | PartitionFacts]:
+    """Check what is between the files of one partition. What cannot be read is a finding."""
+    checked = check_partition(audited, files, summaries)
+    yield from _without_noise(guarded(checked, audited.about()), audited)
 
 
 def _without_noise(

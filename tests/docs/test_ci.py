@@ -84,7 +84,7 @@ def test_the_hook_runs_and_fails_for_damage(place):
 
 def test_the_pytest_recipe_passes_with_the_baseline_and_fails_without(place):
     (text,) = re.findall(r"<!-- pytest -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-    names = {}
+    names: dict = {}
     exec(compile(text, "ci.md", "exec"), names)
     tests = [value for name, value in names.items() if name.startswith("test_")]
     assert len(tests) == 2

@@ -33,6 +33,6 @@ def damaged(target: Path) -> Path:
     return data
 
 
-def report_of(*paths: Path, **options):
-    options = {"only": RULES, "now_ms": NOW_MS, "engine": "local"} | options
+def report_of(*paths, **options):
+    options = {"only": RULES, "now_ms": NOW_MS, "engine": "local", **options}
     return audit(*paths, **options)

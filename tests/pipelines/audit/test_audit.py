@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_log.checks import segment_checks
 from kafka_log.checks.rules import RULES
 from kafka_log.checks.rules.rule import Severity
 from pipelines.audit import tasks
@@ -95,7 +96,7 @@ def test_a_link_out_of_the_evidence_is_not_read_unless_links_are_followed(tmp_pa
 def test_a_log_that_is_replaced_while_it_is_read_is_a_finding(tmp_path, monkeypatch):
     data = log_dir(tmp_path / "data")
     target = data / "codecs-0" / LOG
-    check = tasks.check_segment
+    check = segment_checks.check_segment
 
     def replacing(audited, segment, files, **options):
         yield from check(audited, segment, files, **options)
@@ -112,7 +113,7 @@ def test_a_log_that_is_replaced_while_it_is_read_is_a_finding(tmp_path, monkeypa
 
 def test_an_internal_error_of_one_task_is_reported_and_the_others_go_on(tmp_path, monkeypatch):
     data = damaged(tmp_path / "data")
-    check = tasks.check_segment
+    check = segment_checks.check_segment
 
     def failing(audited, segment, files, **options):
         if audited.partition.topic == "compacted":
@@ -121,7 +122,7 @@ def test_an_internal_error_of_one_task_is_reported_and_the_others_go_on(tmp_path
 
     monkeypatch.setattr(tasks, "check_segment", failing)
     monkeypatch.setattr("pipelines.audit.plan._TASK_SEGMENTS", 1)
-    failures = []
+    failures: list = []
     from kafka_log.inventory.scan import scan
 
     request = AuditRequest(paths=(str(data),), now_ms=NOW_MS)

@@ -1,5 +1,9 @@
 """The public functions: a report, and an assertion."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import kafka_forensics
@@ -7,6 +11,8 @@ from pipelines.audit.baseline import BaselineError
 from pipelines.audit.rule_selection import UnknownRuleError
 from pipelines.source.storage import StorageError
 from tests.pipelines.audit.damaged import NOW_MS, damaged, log_dir
+
+WRONG: dict = {"nosuch": 1}
 
 
 def test_a_healthy_directory_passes_and_a_damaged_one_fails_with_its_findings(tmp_path):
@@ -45,7 +51,7 @@ def test_wrong_options_are_errors(tmp_path):
     with pytest.raises(ValueError, match="fail_on='bad': expected error, warning, note, never"):
         kafka_forensics.assert_clean(data, fail_on="bad")
     with pytest.raises(TypeError, match="unexpected option 'nosuch'"):
-        kafka_forensics.audit(data, nosuch=1)
+        kafka_forensics.audit(data, **WRONG)
     with pytest.raises(UnknownRuleError):
         kafka_forensics.audit(data, only=["LOG01"])
     with pytest.raises(StorageError, match="No such file or directory"):
@@ -53,3 +59,29 @@ def test_wrong_options_are_errors(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(StorageError, match="no Kafka files found"):
         kafka_forensics.audit(tmp_path / "empty")
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {root!r})
+from pipelines.engine import engine
+import kafka_forensics
+print("once")
+engine.SMALL_INPUT = 0
+engine.available_processors = lambda: 2
+report = kafka_forensics.audit({data!r}, engine="local", now_ms={now})
+print(report.is_complete, [row["id"] for row in report if row["severity"] == "error"])
+"""
+
+
+def test_a_plain_script_runs_once_although_its_audit_runs_in_processes(tmp_path):
+    data = damaged(tmp_path / "data")
+    script = tmp_path / "script.py"
+    root = str(Path(__file__).parents[3])
+    script.write_text(SCRIPT.format(root=root, data=str(data), now=NOW_MS))
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True, timeout=120
+    )
+    once, result = done.stdout.splitlines()
+    assert once == "once"
+    assert result.startswith("True ['LOG001', 'LOG001'")

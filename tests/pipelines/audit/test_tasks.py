@@ -22,7 +22,7 @@ def test_blocks_keep_order_and_everything_of_a_finding():
         "str",
         "FindingBlock",
     ]
-    back = []
+    back: list = []
     for each in blocks:
         back += each.findings() if isinstance(each, FindingBlock) else [each]
     assert back == items
