@@ -6,11 +6,14 @@
 
 Topics with random settings and many partitions, every codec, idempotent and plain producers,
 transactions that commit, abort and stay open, null keys and tombstones, the live cleaner, retention
-and DeleteRecords, consumer groups, deleted topics; one or two lives, each stopped or killed.
+and DeleteRecords, consumer groups, deleted topics; one or two lives, each stopped or killed. Often
+a second broker has replicas, and is stopped or killed and started again in the middle of the work.
 """
 
+import contextlib
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,14 +43,21 @@ class Life:
     seed: int
     log_dirs: list[Path]
     was_killed: bool
+    replica_dirs: list[Path]
+    """Those of the second broker; none if there was one only."""
 
     @property
     def partitions(self) -> int:
-        return sum(each.is_dir() for log_dir in self.log_dirs for each in log_dir.iterdir())
+        return sum(
+            each.is_dir()
+            for path in (*self.log_dirs, *self.replica_dirs)
+            for each in path.iterdir()
+        )
 
     def __str__(self) -> str:
         end = "killed" if self.was_killed else "stopped"
-        return f"Kafka {self.version}, seed {self.seed}, {end}"
+        brokers = 2 if self.replica_dirs else 1
+        return f"Kafka {self.version}, seed {self.seed}, {brokers} brokers, {end}"
 
 
 def write(version: str, seed: int, scratch: Path, *, partitions: int = 40) -> Life:
@@ -63,23 +73,69 @@ def write(version: str, seed: int, scratch: Path, *, partitions: int = 40) -> Li
         settings["offsets.topic.segment.bytes"] = 1_048_576
     else:
         settings["offsets.topic.segment.bytes"] = rng.choice((1500, 1_048_576))
+    has_replicas = rng.random() < 0.5
+    if has_replicas:  # or their partitions could be on the second broker only
+        settings["offsets.topic.replication.factor"] = 2
+        settings["transaction.state.log.replication.factor"] = 2
     was_killed = False
-    with Broker(version, scratch, settings, standalone=True, log_dirs=log_dirs) as broker:
+    with contextlib.ExitStack() as stack:
+        broker = Broker(version, scratch, settings, standalone=True, log_dirs=log_dirs)
+        stack.enter_context(broker)
+        second = None
+        if has_replicas:
+            second = _SecondBroker(version, scratch / "second", settings, leader=broker)
+            stack.enter_context(second)
         topics: list[_Topic] = []
         for life in range(rng.choice((1, 2))):
             if life:
                 broker.start()
+            if second and not second.is_running:
+                second.start()
             with Driver(version, broker.bootstrap, scratch) as java:
                 java.wait_until_ready()
                 work = _Work(rng, java, version, topics, life)
-                work.run(partitions)
-            was_killed = rng.random() < 0.5
-            if was_killed:
-                broker.kill()
-            else:
-                broker.stop()
-    found = [scratch / each for each in log_dirs]
-    return Life(version=version, seed=seed, log_dirs=found, was_killed=was_killed)
+                work.replication = 2 if second else 1
+                work.run(partitions, second)
+            if second and rng.random() < 0.5:
+                _end(second, rng)
+            was_killed = _end(broker, rng)
+        if second and second.is_running:
+            _end(second, rng)
+    return Life(
+        version=version,
+        seed=seed,
+        log_dirs=[scratch / each for each in log_dirs],
+        was_killed=was_killed,
+        replica_dirs=[second.home / "data"] if second else [],
+    )
+
+
+def _end(broker: Broker, rng: random.Random) -> bool:
+    """Stop or kill a broker; return whether it was killed."""
+    is_killed = rng.random() < 0.5
+    if is_killed:
+        broker.kill()
+    else:
+        broker.stop()
+    return is_killed
+
+
+class _SecondBroker(Broker):
+    """A broker only: the first one is its controller."""
+
+    def __init__(
+        self, version: str, home: Path, properties: Mapping[str, object], *, leader: Broker
+    ) -> None:
+        home.mkdir()
+        super().__init__(version, home, {**properties, "process.roles": "broker", "node.id": 2})
+        del self.properties["controller.quorum.voters"]
+        servers = leader.properties["controller.quorum.bootstrap.servers"]
+        self.properties["controller.quorum.bootstrap.servers"] = servers
+        self.properties["listeners"] = f"PLAINTEXT://{self.bootstrap}"
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
 
 
 @dataclass(slots=True)
@@ -101,8 +157,9 @@ class _Work:
         self.topics = topics
         self.life = life
         self.now = T0 + life * 60 * _MINUTE
+        self.replication = 1
 
-    def run(self, partitions: int) -> None:
+    def run(self, partitions: int, second: _SecondBroker | None) -> None:
         rng = self.rng
         while sum(each.partitions for each in self.topics) < partitions * (self.life + 1):
             self._create_topic()
@@ -110,6 +167,8 @@ class _Work:
         steps = [self._send, self._send, self._transact, self._transact, self._group]
         steps += [self._delete_records, self._commit_in_transaction]
         for _ in range(rng.randint(10, 25)):
+            if second and rng.random() < 0.15:
+                self._end_or_start(second)
             rng.choice(steps)()
             self.now += rng.choice((0, 1, 1000, 5 * _MINUTE))
         if rng.random() < 0.5:
@@ -117,6 +176,14 @@ class _Work:
         if rng.random() < 0.7:
             self._leave_open()
         time.sleep(rng.choice((0, 1, 3)))  # the cleaner, retention and the checkpoints
+
+    def _end_or_start(self, second: _SecondBroker) -> None:
+        if second.is_running:
+            time.sleep(2)  # the first broker comes back into the set of in-sync replicas
+            _end(second, self.rng)
+        else:
+            second.start()
+        self.java.wait_until_ready()
 
     def _create_topic(self) -> None:
         rng, number = self.rng, len(self.topics)
@@ -140,7 +207,7 @@ class _Work:
         if rng.random() < 0.3:
             config["compression_type"] = rng.choice(CODECS[1:])
         topic = _Topic(f"topic.{number}", rng.choice((1, 3, 10)), is_compacted)
-        self.java.topic(topic.name, topic.partitions, **config)
+        self.java.topic(topic.name, topic.partitions, replication=self.replication, **config)
         self.topics.append(topic)
 
     def _make_producers(self) -> None:

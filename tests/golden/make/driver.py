@@ -93,10 +93,13 @@ class Driver:
         chosen = isolations or ("read_uncommitted", "read_committed")
         self("read_all", path=str(path), isolations=chosen)
 
-    def topic(self, name: str, partitions: int = 1, **config: object) -> None:
+    def topic(
+        self, name: str, partitions: int = 1, *, replication: int = 1, **config: object
+    ) -> None:
         """Config names with underscores for dots, as keywords."""
         settings = {key.replace("_", "."): str(value) for key, value in config.items()}
-        topics = [{"name": name, "partitions": partitions, "config": settings}]
+        topic = {"name": name, "partitions": partitions, "config": settings}
+        topics = [topic | {"replication": replication}]
         self("create_topics", topics=topics)
 
     def producer(self, name: str, **config: object) -> None:

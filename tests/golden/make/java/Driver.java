@@ -266,7 +266,7 @@ public final class Driver {
             List<NewTopic> topics = new ArrayList<>();
             for (JsonNode each : c.get("topics")) {
                 topics.add(new NewTopic(each.get("name").asText(), each.get("partitions").asInt(),
-                        (short) 1).configs(stringMap(each.get("config"))));
+                        (short) each.path("replication").asInt(1)).configs(stringMap(each.get("config"))));
             }
             admin.createTopics(topics).all().get();
             return null;
