@@ -6,6 +6,7 @@ checks/        findings: what is wrong in a log directory
 cleaner/       log compaction
 clock          clocks and schedulers that the caller passes in
 config/        settings of brokers and topics
+coordinators/  what coordinators hold: committed offsets, segments in tiered storage
 damage/        find valid batches around damage
 disk/          the interface to the disk: files, overlays, complete outputs
 dump/          what kafka-dump-log prints

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafka_log.checks.committed_offsets import check_committed_offsets
+from kafka_log.checks.remote_storage import check_remote_storage
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
         [AuditedBroker, Sequence[PartitionFacts], FilesOf], Iterator[Finding | NotChecked]
     ]
 
-CHECKS: tuple[BrokerCheck, ...] = ()
+CHECKS: tuple[BrokerCheck, ...] = (
+    check_committed_offsets,
+    check_remote_storage,
+)
 
 
 def check_broker(

@@ -80,10 +80,24 @@ class SegmentSummary:
     size_in_bytes: int = 0
     valid_bytes: int = 0
     """The position after the last batch."""
+    last_position: int | None = None
+    """The position of the last batch."""
+    largest_batch: int = 0
+    """The size of its largest batch."""
     batches: int = 0
     records: int = 0
+    """In Depth.HEADERS a legacy wrapper counts as one: its header has no count."""
+    null_keys: int = 0
+    """Data records without a key; only known in Depth.FULL."""
+    tombstones: int = 0
+    """Data records without a value; only known in Depth.FULL."""
     min_timestamp: int = -1
+    """The smallest that is not negative; in Depth.HEADERS, of the first records of batches."""
     max_timestamp: int = -1
+    """The largest in a batch header, as retention and time indexes count it."""
+    first_leader_epoch: int | None = None
+    """The leader epoch of the first batch that has one; legacy batches have none."""
+    last_leader_epoch: int | None = None
     has_gaps: bool = False
     """Whether offsets are missing between its batches, or records in them: it was compacted."""
     is_damaged: bool = False

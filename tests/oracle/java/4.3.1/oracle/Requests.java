@@ -46,6 +46,7 @@ final class Requests {
         all.put("decode_metadata", Messages::decodeMetadata);
         all.put("encode_metadata", arguments -> Messages.encodeRecord("metadata", arguments));
         all.put("decode_remote", Messages::decodeRemote);
+        all.put("remote_segments", RemoteSegments::run);
         all.put("encode_remote", arguments -> Messages.encodeRecord("remote", arguments));
         return all;
     }
