@@ -127,6 +127,8 @@ class TopicHistory:
         is_elected = before is not None and before.leader_epoch != after.leader_epoch
         for field in _FIELDS:
             old, new = None if before is None else getattr(before, field), getattr(after, field)
-            if old != new or (field == "leader" and is_elected):
+            is_new = before is None and (field == "leader" or bool(new))
+            is_changed = before is not None and old != new
+            if is_new or is_changed or (field == "leader" and is_elected):
                 epochs = after.leader_epoch, after.partition_epoch
                 yield Change(position, self._topic, number, field, old, new, *epochs)

@@ -316,11 +316,16 @@ def _endpoint_fields(value: Message) -> dict[str, Any]:
     return {
         "incarnation_id": value.incarnation_id,
         "endpoints": tuple(
-            (each.name, each.host, each.port, each.security_protocol) for each in value.end_points
+            sorted(
+                (each.name, each.host, each.port, each.security_protocol)
+                for each in value.end_points
+            )
         ),
         "features": tuple(
-            (each.name, each.min_supported_version, each.max_supported_version)
-            for each in value.features
+            sorted(
+                (each.name, each.min_supported_version, each.max_supported_version)
+                for each in value.features
+            )
         ),
     }
 

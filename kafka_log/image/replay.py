@@ -29,6 +29,7 @@ from kafka_log.image.metadata_image import MetadataImage, ReplayError
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Callable, Iterable, Iterator
 
     from kafka_format.record import Record
@@ -56,7 +57,7 @@ class Position(NamedTuple):
     """The epoch of the controller that wrote it."""
 
 
-_TO_THE_END = Until()
+TO_THE_END = Until()
 
 
 class Failure(NamedTuple):
@@ -72,7 +73,7 @@ class Voter:
     """A controller that votes, according to the log or quorum-state."""
 
     node_id: int
-    directory_id: str | None = None
+    directory_id: uuid.UUID | None = None
     endpoints: tuple[tuple[str, str, int], ...] = ()
 
 
@@ -108,7 +109,7 @@ def replay_metadata(
     directory: str,
     names: Iterable[str],
     *,
-    until: Until = _TO_THE_END,
+    until: Until = TO_THE_END,
     from_oldest: bool = False,
     observe: Callable[[MetadataImage, MetadataRecord, Position], None] | None = None,
 ) -> ReplayedMetadata:
@@ -269,6 +270,6 @@ def _voters(value: Message) -> Iterator[Voter]:
     for each in value.voters:
         yield Voter(
             node_id=each.voter_id,
-            directory_id=str(each.voter_directory_id),
+            directory_id=each.voter_directory_id,
             endpoints=tuple((point.name, point.host, point.port) for point in each.endpoints),
         )
