@@ -40,7 +40,8 @@ final class Images {
             index++;
         }
         RecordListWriter writer = new RecordListWriter();
-        image.write(writer, new ImageWriterOptions.Builder(MetadataVersion.latestProduction())
+        image.write(writer, new ImageWriterOptions.Builder(
+            image.features().metadataVersion().orElse(MetadataVersion.latestProduction()))
             .setEligibleLeaderReplicasEnabled(true).build());
         ArrayNode records = answer.putArray("records");
         for (ApiMessageAndVersion record : writer.records()) {
