@@ -119,7 +119,7 @@ def _work(arguments: argparse.Namespace) -> int:
         )
     copy, found = metadata.best_copy(copies)
     if len(copies) > 1 and not arguments.quiet:
-        say(f"{copy.path}: used, because it holds the most of {counted(len(copies), 'copy')}")
+        say(f"{copy.path}: used, because it holds the most of {len(copies)} copies")
     rows, found = _rows(arguments, copy, found)
     _show(arguments, rows)
     return _report(arguments, found, is_unread=bool(inventory.problems))
