@@ -6,6 +6,7 @@
     dump                    the verb `dump`
     export                  the verb `export`
     list                    the verb `list`
+    metadata                the verb `metadata`
     offsets                 the verb `offsets`
     options                 what verbs share: options, exit codes, errors
     outcome                 the outcome of a verb: rows, failures, exit code

@@ -6,6 +6,7 @@ engine/          run tasks in this process, in processes or on Spark
 export/          tables to Delta or Parquet
 log_directory    LogDirectory: every table as a method, for notebooks
 manifest         SHA-256 of what was read
+metadata         the job `metadata`
 offsets          the job `offsets`
 recovery         the job `recover`
 report/          results as text and HTML
