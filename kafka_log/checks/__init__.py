@@ -3,9 +3,12 @@
 broker_checks   one broker: what its log dirs, metadata and internal topics say of each other
 committed_offsets   commits of groups against the logs they are for
 compaction_checks   what stops the cleaner, and what it has left
+checkpoint_checks   the offset checkpoints against the logs
 directories     findings from names and directories
 facts           what checks of several files or partitions need to know of each
 finding         Finding: what is wrong, where, and by which rule
+identities      meta.properties, partition.metadata and the cluster metadata
+leftovers       files and directories that unfinished operations left
 logs            batches, checksums, and the end of a `.log` file
 partition_checks    one partition: what its files say of each other
 records         records of Kafka's internal topics

@@ -35,7 +35,7 @@ CLUSTER_DEFAULT = ""
 """The name of the resource whose settings apply to every broker."""
 
 
-_REPLAYED = frozenset({2, 3, 4, 5, 9, 23, 24, 25})
+_REPLAYED = frozenset({0, 1, 2, 3, 4, 5, 9, 17, 23, 24, 25})
 """Api keys of the records that are decoded; most records of a log are no-ops."""
 _NOTHING = MetadataRecord(20, 0, "NoOpRecord", UnknownMessage(20, 0, b""))
 
@@ -84,11 +84,20 @@ class ClusterMetadata:
     """The log dir of each of these brokers; empty before 3.7."""
     end_offset: int
     """The offset after the last record that was read."""
+    log_dirs: Mapping[int, Sequence[uuid.UUID]] = field(default_factory=dict)
+    """The log dirs with which each broker is registered; empty before 3.7."""
     problems: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     """Files that could not be read, and why."""
     refused: tuple[RefusedSetting, ...] = ()
     """Settings that Kafka refuses; `topic_configs` and `broker_configs` do not have them."""
+
+    @property
+    def why_incomplete(self) -> str:
+        """Return why topics or replicas may be missing from it; empty if all were read."""
+        if self.problems or self.unreadable:
+            return "the cluster metadata log could not be read to its end"
+        return "" if self.end_offset else "the cluster metadata log is empty"
 
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
@@ -119,6 +128,7 @@ class _Image:
     deleted: dict[uuid.UUID, str] = field(default_factory=dict)
     replicas: dict[tuple[uuid.UUID, int], tuple[int, ...]] = field(default_factory=dict)
     directories: dict[tuple[uuid.UUID, int], tuple[uuid.UUID, ...]] = field(default_factory=dict)
+    log_dirs: dict[int, tuple[uuid.UUID, ...]] = field(default_factory=dict)
     end_offset: int = 0
     unfinished: list[MetadataRecord] | None = None
     """The records of the open transaction; None outside a transaction."""
@@ -149,6 +159,16 @@ class _Image:
             self._assign(value)
         elif record.name == "ConfigRecord":
             self._configure(value)
+        elif record.name in ("RegisterBrokerRecord", "BrokerRegistrationChangeRecord"):
+            self._register(record.name, value)
+        elif record.name == "UnregisterBrokerRecord":
+            self.log_dirs.pop(value.broker_id, None)
+
+    def _register(self, name: str, value: Message) -> None:
+        """Update the log dirs of a broker; a change without log dirs leaves them unchanged."""
+        log_dirs = tuple(value.fields.get("log_dirs") or ())
+        if log_dirs or name == "RegisterBrokerRecord":
+            self.log_dirs[value.broker_id] = log_dirs
 
     def _remove(self, topic_id: uuid.UUID) -> None:
         name = self.topics.pop(topic_id, None)
@@ -198,6 +218,7 @@ def read_cluster_metadata(directory: str, names: Iterable[str]) -> ClusterMetada
         replicas=image.replicas,
         directories=image.directories,
         end_offset=image.end_offset,
+        log_dirs=image.log_dirs,
         problems=tuple(problems.malformed),
         unreadable=tuple(problems.unreadable),
     )

@@ -237,6 +237,8 @@ class LogDir:
     """Its own files, and those of directories that are not partitions."""
     unknown_directories: tuple[str, ...] = ()
     """Directories with which a broker does not start."""
+    is_whole: bool = True
+    """Whether all of it was selected, not only some of its directories or files."""
     metadata: ClusterMetadata | None = None
     problems: tuple[Problem, ...] = ()
 

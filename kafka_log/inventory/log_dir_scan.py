@@ -107,6 +107,7 @@ def read_log_dir(
         partitions=tuple(_with_checkpoints(each, checkpoints) for each in partitions),
         files=tuple(own),
         unknown_directories=tuple(unknown),
+        is_whole=only is None,
         metadata=metadata,
         problems=tuple(problems),
     )

@@ -183,12 +183,13 @@ def _duplicates(log_dirs: tuple[LogDir, ...]) -> Iterator[Problem]:
     """Yield second current or future directories of a partition: no broker starts with both."""
     brokers: dict[tuple[object, ...], str] = {}
     for log_dir in log_dirs:
-        broker = log_dir.meta and (log_dir.meta.cluster_id, log_dir.meta.node_id)
+        meta = log_dir.meta
+        broker = (log_dir.path,) if meta is None else (meta.cluster_id, meta.node_id)
         for partition in log_dir.partitions:
             if partition.state not in (DirectoryKind.PARTITION, DirectoryKind.FUTURE):
                 continue
             key = (broker, partition.state, partition.topic, partition.partition)
             first = brokers.setdefault(key, partition.path)
-            if broker is not None and first != partition.path:
+            if first != partition.path:
                 message = f"the same partition as {first}: no broker starts with both"
                 yield Problem(partition.path, Trouble.MALFORMED, message)

@@ -71,6 +71,7 @@ __all__ = [
     "PartitionPlan",
     "RecoveryPlan",
     "RecoveryRow",
+    "fate_of",
     "load_partition",
     "plan_log_dir",
     "plan_partition",
@@ -142,6 +143,26 @@ class Assignments:
         return self.directories.get((topic_id, partition)) == self.directory_id
 
 
+def fate_of(
+    name: DirectoryName, topic_id: uuid.UUID | None, assignments: Assignments | None
+) -> tuple[Fate, str]:
+    """Return what becomes of a directory that loads, and why. None: assignments are unknown."""
+    if _is_metadata_log(name):
+        return Fate.METADATA, "always checked completely, even after a clean shutdown"
+    if name.kind is DirectoryKind.DELETE:
+        return Fate.DELETE, "loaded without recovery, then deleted"
+    if name.kind is DirectoryKind.STRAY:
+        return Fate.STRAY, "already marked -stray"
+    future = name.kind is DirectoryKind.FUTURE
+    if assignments is not None:
+        partition = name.partition or 0
+        if reason := assignments.stray_reason(topic_id, partition):
+            return Fate.STRAY, f"renamed to -stray: {reason}"
+        if future and assignments.is_promoted(topic_id, partition):
+            return Fate.PROMOTED, "the metadata already assigns the replica to this log dir"
+    return (Fate.FUTURE if future else Fate.CURRENT), ""
+
+
 class LogDirRow(NamedTuple):
     """What a restart does to a file or directory of the log dir, and why."""
 
@@ -200,28 +221,17 @@ class LogDirPlan:
                 recovery_point=self.recovery_points.get(key, 0),
             )
         plan = plan_partition(directory, self.config(name.topic), last_run, clock=self.clock)
-        fate, why = self._fate(name, plan)
+        loaded = plan.loaded
+        fate, why = (
+            fate_of(name, None, None)
+            if loaded is None
+            else fate_of(name, loaded.topic_id, self.assignments)
+        )
         planned = PartitionPlan(
             name=name, directory=directory, last_run=last_run, plan=plan, fate=fate, why=why
         )
         self._outcomes[str(name)] = _Outcome.from_plan(planned)
         return planned
-
-    def _fate(self, name: DirectoryName, plan: RecoveryPlan) -> tuple[Fate, str]:
-        if _is_metadata_log(name):
-            return Fate.METADATA, "always checked completely, even after a clean shutdown"
-        if name.kind is DirectoryKind.DELETE:
-            return Fate.DELETE, "loaded without recovery, then deleted"
-        if name.kind is DirectoryKind.STRAY:
-            return Fate.STRAY, "already marked -stray"
-        future = name.kind is DirectoryKind.FUTURE
-        if self.assignments is not None and plan.loaded is not None:
-            topic_id, partition = plan.loaded.topic_id, name.partition or 0
-            if reason := self.assignments.stray_reason(topic_id, partition):
-                return Fate.STRAY, f"renamed to -stray: {reason}"
-            if future and self.assignments.is_promoted(topic_id, partition):
-                return Fate.PROMOTED, "the metadata already assigns the replica to this log dir"
-        return (Fate.FUTURE if future else Fate.CURRENT), ""
 
     def checkpoints(self) -> dict[FileKind, OffsetCheckpoint]:
         """Return the checkpoints that the broker writes next: recovery points and log starts.

@@ -174,3 +174,51 @@ def test_every_replica_of_a_golden_broker_has_its_log_dir():
 
 def _base64(directory: uuid.UUID) -> str:
     return base64.urlsafe_b64encode(directory.bytes).decode().rstrip("=")
+
+
+def register(broker: int, *log_dirs: uuid.UUID) -> bytes:
+    """A RegisterBrokerRecord of version 3, without endpoints and features."""
+    fields = broker.to_bytes(4, "big") + bytes(1) + bytes(16) + bytes(8) + b"\1\1\0\0\0"
+    value = bytes([len(log_dirs) + 1]) + b"".join(each.bytes for each in log_dirs)
+    return b"\x01\x00\x03" + fields + bytes([1, 0, len(value)]) + value
+
+
+def test_the_log_dirs_of_brokers_are_those_of_their_last_registration(tmp_path):
+    change = b"\x01\x11\x02" + (2).to_bytes(4, "big") + bytes(8)
+    (tmp_path / LOG).write_bytes(
+        log(
+            register(1, A),
+            register(2, A),
+            register(3, B),
+            register(1, A, B),
+            change + bytes([1, 2, 17, 2]) + B.bytes,
+            change + b"\0",  # nothing about log dirs
+            b"\x01\x01\x00" + (3).to_bytes(4, "big") + bytes(8) + b"\0",  # unregistered
+        )
+    )
+    found = read(tmp_path)
+    assert found.problems == ()
+    assert found.log_dirs == {1: (A, B), 2: (B,)}
+
+
+@pytest.mark.parametrize("pack", ["clean-3.9.1", "cleaner-4.3.1"])
+def test_real_brokers_register_the_log_dirs_that_they_have(pack):
+    root = golden.shared(pack)
+    (directory,) = root.rglob("__cluster_metadata-0")
+    metas = [path.read_text() for path in root.rglob("meta.properties")]
+    ids = {line.split("=")[1] for text in metas for line in text.split() if "directory.id" in line}
+    found = {
+        base64.urlsafe_b64encode(each.bytes)[:22].decode() for each in read(directory).log_dirs[1]
+    }
+    assert found == ids
+
+
+def test_an_empty_or_damaged_log_is_incomplete(tmp_path):
+    (tmp_path / LOG).write_bytes(b"")
+    assert read(tmp_path).why_incomplete == "the cluster metadata log is empty"
+    (tmp_path / LOG).write_bytes(log(topic("a", A)))
+    assert read(tmp_path).why_incomplete == ""
+    damaged = bytearray(log(topic("a", A), topic("b", B)))
+    damaged[-1] ^= 1
+    (tmp_path / LOG).write_bytes(damaged)
+    assert read(tmp_path).why_incomplete == "the cluster metadata log could not be read to its end"

@@ -524,3 +524,23 @@ def _mutilated(whole: bytes, rng: random.Random) -> bytes:
     if how == 2:
         return whole[:at] + rng.randbytes(3) + whole[at:]
     return bytes(byte ^ (1 << rng.randrange(8)) if rng.random() < 0.02 else byte for byte in whole)
+
+
+def test_one_log_dir_has_a_partition_twice_even_if_nobody_knows_whose_it_is(tmp_path):
+    for name in ("orders-0", "orders-00", "orders-1"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "00000000000000000000.log").write_bytes(b"")
+    (problem,) = scan([tmp_path]).problems
+    assert problem.path == str(tmp_path / "orders-00")
+    assert problem.message.startswith(f"the same partition as {tmp_path / 'orders-0'}")
+
+
+def test_a_log_dir_is_whole_unless_only_parts_were_selected(tmp_path):
+    shutil.copytree(golden.shared("groups-4.3.1") / "data", tmp_path / "data")
+    for path, expected in (
+        ("data", True),
+        ("data/counts-0", False),
+        ("data/meta.properties", False),
+    ):
+        (log_dir,) = scan([tmp_path / path]).log_dirs
+        assert log_dir.is_whole == expected

@@ -9,26 +9,55 @@ import java.util.List;
 import java.util.Properties;
 import java.util.Set;
 import kafka.log.LogManager;
+import kafka.server.KafkaConfig;
+import kafka.server.KafkaRaftServer;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.metadata.PartitionRecord;
+import org.apache.kafka.common.metadata.TopicRecord;
+import org.apache.kafka.image.TopicsDelta;
+import org.apache.kafka.image.TopicsImage;
 import org.apache.kafka.storage.internals.log.CleanerConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
+import org.slf4j.LoggerFactory;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** `start_log_manager`: LogManager.loadLogs on log dirs, in place, then both checkpoints; no shutdown. */
+/** `start_log_manager`: LogManager.loadLogs on log dirs, in place, then both checkpoints; no shutdown.
+ *  `initialize_log_dirs`: what KafkaRaftServer does to meta.properties before that. */
 final class LogDirs {
     private static final BrokerTopicStats METRICS = new BrokerTopicStats();
 
     private LogDirs() { }
 
-    /** {paths, config, time, stray: [topic ids]} -> {logs: {directory: offsets}, offline, error}. */
+    /** {paths, node_id} -> {}: throws if the node would not start with the first path's metadata log. */
+    static JsonNode initialize(JsonNode arguments) {
+        List<String> paths = new ArrayList<>();
+        arguments.path("paths").forEach(path -> paths.add(path.asText()));
+        int nodeId = arguments.path("node_id").asInt();
+        Properties properties = new Properties();
+        properties.put("process.roles", "broker,controller");
+        properties.put("node.id", Integer.toString(nodeId));
+        properties.put("controller.quorum.voters", nodeId + "@localhost:9093");
+        properties.put("listeners", "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093");
+        properties.put("controller.listener.names", "CONTROLLER");
+        properties.put("log.dirs", String.join(",", paths));
+        KafkaRaftServer.initializeLogDirs(
+            KafkaConfig.fromProps(properties), LoggerFactory.getLogger(LogDirs.class), "");
+        return Json.object();
+    }
+
+    /** {paths, config, time, stray: [topic ids] or image} -> {logs: {directory: offsets}, offline, error}.
+     *  image: {broker_id, partitions: [{topic_id, partition, replicas, directories}]}. */
     static JsonNode start(JsonNode arguments) throws Exception {
         List<File> folders = new ArrayList<>();
         arguments.path("paths").forEach(path -> folders.add(new File(path.asText()).getAbsoluteFile()));
         Set<String> stray = new HashSet<>();
         arguments.path("stray").forEach(topicId -> stray.add(topicId.asText()));
+        int brokerId = arguments.path("image").path("broker_id").asInt();
+        TopicsImage image = image(arguments.path("image").path("partitions"));
         LogConfig config = Logs.config(arguments.path("config"));
         LogDirFailureChannel failures = new LogDirFailureChannel(10);
         LogManager manager = new LogManager(
@@ -54,7 +83,13 @@ final class LogDirs {
             LogManager.$lessinit$greater$default$20());
         try {
             manager.loadLogs(config, scala.collection.immutable.Map$.MODULE$.empty(), log ->
-                log.topicId().map(id -> stray.contains(id.toString())).orElse(true));
+                log.topicId().map(id -> arguments.has("image")
+                    ? org.apache.kafka.storage.internals.log.LogManager.isStrayReplica(
+                        image.partitionReplicas(id, log.topicPartition().partition()), brokerId, log)
+                    : stray.contains(id.toString())).orElse(true));
+            if (arguments.has("image")) {
+                manager.recoverAbandonedFutureLogs(brokerId, image);
+            }
             manager.checkpointLogRecoveryOffsets();
             manager.checkpointLogStartOffsets();
             return describe(manager).put("offline", isOffline(folders, failures));
@@ -72,6 +107,28 @@ final class LogDirs {
                 return null;
             });
         }
+    }
+
+    private static TopicsImage image(JsonNode partitions) {
+        TopicsDelta delta = new TopicsDelta(TopicsImage.EMPTY);
+        for (JsonNode each : partitions) {
+            Uuid id = Uuid.fromString(each.path("topic_id").asText());
+            delta.replay(new TopicRecord().setTopicId(id).setName("topic-" + id));
+            List<Integer> replicas = new ArrayList<>();
+            each.path("replicas").forEach(replica -> replicas.add(replica.asInt()));
+            List<Uuid> directories = new ArrayList<>();
+            each.path("directories").forEach(one -> directories.add(Uuid.fromString(one.asText())));
+            delta.replay(new PartitionRecord()
+                .setTopicId(id)
+                .setPartitionId(each.path("partition").asInt())
+                .setReplicas(replicas)
+                .setIsr(replicas)
+                .setLeader(replicas.get(0))
+                .setLeaderEpoch(1)
+                .setPartitionEpoch(1)
+                .setDirectories(directories));
+        }
+        return delta.apply();
     }
 
     private static boolean isOffline(List<File> folders, LogDirFailureChannel failures) {

@@ -24,6 +24,7 @@ final class Requests {
         all.put("run_cleaner_states", CleanerStates::run);
         all.put("open_logs", Recoveries::openLogs);
         all.put("start_log_manager", LogDirs::start);
+        all.put("initialize_log_dirs", LogDirs::initialize);
         all.put("open_metadata_log", Recoveries::openMetadataLog);
         all.put("producer_states", ProducerStates::run);
         all.put("leader_epochs", LeaderEpochs::run);
