@@ -61,11 +61,13 @@ TO_THE_END = Until()
 
 
 class Failure(NamedTuple):
-    """Why replay stopped early, and at which record."""
+    """Why a file was not read to its end, and at which record."""
 
     path: str
     reason: str
     offset: int | None = None
+    is_unreadable: bool = False
+    """Whether the file could not be read, which says nothing about its content."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -96,6 +98,8 @@ class ReplayedMetadata:
     pending: int = 0
     """Records of a transaction that has not ended, which are not applied."""
     failure: Failure | None = None
+    unused_snapshots: list[Failure] = field(default_factory=list)
+    """Snapshots that could not be used; an older one was."""
 
     @property
     def committed_offset(self) -> int:
@@ -111,9 +115,12 @@ def replay_metadata(
     *,
     until: Until = TO_THE_END,
     from_oldest: bool = False,
+    skip_refused: bool = False,
     observe: Callable[[MetadataImage, MetadataRecord, Position], None] | None = None,
 ) -> ReplayedMetadata:
     """Replay `__cluster_metadata-0`, given the names of its files.
+
+    With `skip_refused`, replay goes on after a record that a broker refuses.
 
     With `from_oldest`, replay starts at the oldest snapshot that the log continues, so that
     `observe`, which is called before each record of the log is applied, sees all changes.
@@ -128,27 +135,30 @@ def replay_metadata(
         ordered = [] if first == 0 else continued or usable[-1:]
     else:
         ordered = usable[::-1]
-    replay = _first_readable(directory, ordered, until)
+    replay = _first_readable(_Replay(directory, until, skip_refused), ordered)
     replay.found.snapshot_end_offset = max((name.offset or 0 for name in snapshots), default=0)
     replay.observe = observe
     for name in logs:
         if replay.is_done:
             break
-        replay.file(directory, name)
+        replay.file(name)
     replay.found.pending = len(replay.transaction or ())
     return replay.found
 
 
-def _first_readable(directory: str, snapshots: list[FileName], until: Until) -> _Replay:
+def _first_readable(start: _Replay, snapshots: list[FileName]) -> _Replay:
     """Return a replay that begins with the first snapshot that can be read completely."""
-    failure: Failure | None = None
+    unused: list[Failure] = []
     for name in snapshots:
-        replay = _Replay(directory, until)
-        replay.snapshot(directory, name)
+        replay = start.another()
+        replay.snapshot(name)
         if replay.found.failure is None and not replay.is_later:
-            return replay
-        failure = failure or replay.found.failure
-    return _Replay(directory, until)
+            start = replay
+            break
+        if replay.found.failure is not None:
+            unused.append(replay.found.failure)
+    start.found.unused_snapshots = unused
+    return start
 
 
 def _live(names: list[FileName], kind: FileKind) -> list[FileName]:
@@ -161,29 +171,34 @@ def _live(names: list[FileName], kind: FileKind) -> list[FileName]:
 
 
 class _Replay:
-    def __init__(self, directory: str, until: Until) -> None:
+    def __init__(self, directory: str, until: Until, skip_refused: bool) -> None:
         self.found = ReplayedMetadata(path=directory)
         self.transaction: list[MetadataRecord] | None = None
         """The records of the open transaction; None outside of one."""
         self.observe: Callable[[MetadataImage, MetadataRecord, Position], None] | None = None
         self.is_later = False
         """Whether a record after the limit was met."""
+        self._directory = directory
         self._until = until
+        self._skip_refused = skip_refused
         self._in_snapshot = False
+
+    def another(self) -> _Replay:
+        return _Replay(self._directory, self._until, self._skip_refused)
 
     @property
     def is_done(self) -> bool:
         return self.is_later or self.found.failure is not None
 
-    def snapshot(self, directory: str, name: FileName) -> None:
+    def snapshot(self, name: FileName) -> None:
         self._in_snapshot = True
-        self.file(directory, name)
+        self.file(name)
         self._in_snapshot = False
         self.found.snapshot = str(name)
         self.found.end_offset = name.offset or 0
 
-    def file(self, directory: str, name: FileName) -> None:
-        path = os.path.join(directory, str(name))  # noqa: PTH118  # keeps a leading `./`
+    def file(self, name: FileName) -> None:
+        path = os.path.join(self._directory, str(name))  # noqa: PTH118  # keeps a leading `./`
         try:
             with open_evidence(path) as file:
                 log = LogFile(cast("BinaryIO", file), path=path)
@@ -193,7 +208,8 @@ class _Replay:
             self.found.failure = Failure(path, str(error))
             return
         except OSError as error:
-            self.found.failure = Failure(path, error.strerror or str(error))
+            reason = error.strerror or str(error)
+            self.found.failure = Failure(path, reason, is_unreadable=True)
             return
         if not self.is_done and end is not None and end.reason == "corrupt_batch":
             self.found.failure = Failure(path, str(end.error))
@@ -217,8 +233,12 @@ class _Replay:
                     return
                 try:
                     self._record(record, position, is_control=header.is_control)
-                except (ReplayError, FormatError) as error:
+                except ReplayError as error:
                     self.found.failure = Failure(log.path, str(error), record.offset)
+                    return
+                except FormatError as error:
+                    reason = str(error.moved(log.path, batch.position))
+                    self.found.failure = Failure(log.path, reason, record.offset)
                     return
             if not self._in_snapshot:
                 self.found.end_offset = header.last_offset + 1
@@ -249,7 +269,11 @@ class _Replay:
     def _apply(self, record: MetadataRecord, position: Position) -> None:
         if self.observe is not None:
             self.observe(self.found.image, record, position)
-        self.found.image.apply(record)
+        try:
+            self.found.image.apply(record)
+        except ReplayError:
+            if not self._skip_refused:
+                raise
 
     def _control(self, record: Record) -> None:
         decoded = decode_control_record(record.key, record.value)
