@@ -57,6 +57,9 @@ class AuditedPartition:
     knows_settings: bool = False
     """Whether the cluster metadata, or the user, gave the settings of the topic."""
     depth: Depth = Depth.FULL
+    never_cleaned: bool = False
+    """Whether the checkpoints of its log dir show that no cleaner has worked on it
+    (kafka_log.inventory.lost_segments.was_never_cleaned)."""
 
     @property
     def path(self) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_format.access import ChangedError
 from kafka_format.errors import FormatError
@@ -25,6 +25,17 @@ if TYPE_CHECKING:
 
     from kafka_log.config.settings import Settings
     from kafka_log.inventory.inventory import Inventory, LogDir, Partition, Segment
+
+
+class LostLog(NamedTuple):
+    """A segment of which only index files are left."""
+
+    base_offset: int
+    path: str
+    """The path of the `.log` that is missing."""
+    names: tuple[str, ...]
+    """The files that are left."""
+
 
 _KEPT = (DirectoryKind.PARTITION, DirectoryKind.FUTURE)
 
@@ -72,14 +83,17 @@ def lost_segments(
     """Yield one problem per missing segment, or per run of missing segments."""
     if partition.state not in _KEPT:
         return
-    yield from _without_logs(partition)
+    for lost in segments_without_logs(partition):
+        message = f"the segment's records are gone: {', '.join(lost.names)} without a .log"
+        yield Problem(lost.path, Trouble.MALFORMED, message)
     if is_compacted is None or partition.topic == CLUSTER_METADATA_TOPIC:
         return
-    if not is_compacted(partition.topic) and _was_never_cleaned(log_dir, partition):
+    if not is_compacted(partition.topic) and was_never_cleaned(log_dir, partition):
         yield from _gaps(partition)
 
 
-def _without_logs(partition: Partition) -> Iterator[Problem]:
+def segments_without_logs(partition: Partition) -> Iterator[LostLog]:
+    """Yield the segments whose `.log` is missing, unless Kafka is deleting them."""
     gone: dict[int, list[str]] = {}
     left = set()
     for segment in partition.leftovers:
@@ -91,11 +105,10 @@ def _without_logs(partition: Partition) -> Iterator[Problem]:
     for base_offset, names in gone.items():
         if base_offset not in left:
             path = Path(partition.path, f"{base_offset:020d}{FileKind.LOG.value}")
-            message = f"the segment's records are gone: {', '.join(names)} without a .log"
-            yield Problem(str(path), Trouble.MALFORMED, message)
+            yield LostLog(base_offset, str(path), tuple(names))
 
 
-def _was_never_cleaned(log_dir: LogDir, partition: Partition) -> bool:
+def was_never_cleaned(log_dir: LogDir, partition: Partition) -> bool:
     """Whether the log has no row in the cleaner's checkpoint, where a broker adds every log."""
     kind = FileKind.CLEANER_OFFSET_CHECKPOINT
     checkpoint = log_dir.checkpoints.get(kind)
@@ -115,14 +128,20 @@ def _gaps(partition: Partition) -> Iterator[Problem]:
             # The file that changed may be the index, through which the log's end is found.
             yield Problem(error.filename, Trouble.UNREADABLE, error.strerror or str(error))
             continue
-        if end is not None and end < following.base_offset:
-            last = following.base_offset - 1
-            offsets = f"offset {end} is" if last == end else f"offsets {end} to {last} are"
+        if end is not None and (offsets := missing_offsets(end, following.base_offset)):
             message = (
                 f"{offsets} missing: {segment.base_offset:020d}.log ends before {end}, the next "
                 f"segment begins at {following.base_offset}, and the topic is not compacted"
             )
             yield Problem(partition.path, Trouble.MALFORMED, message)
+
+
+def missing_offsets(end: int, next_base: int) -> str:
+    """Return what lies between the end of a segment and the next one; empty if nothing does."""
+    if end >= next_base:
+        return ""
+    last = next_base - 1
+    return f"offset {end} is" if last == end else f"offsets {end} to {last} are"
 
 
 def _end_of(segment: Segment) -> int | None:

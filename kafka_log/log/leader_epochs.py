@@ -82,25 +82,7 @@ class LeaderEpochFileCache:
             self._write()
 
     def _assign(self, entry: EpochEntry) -> bool:
-        if entry.epoch < 0 or entry.start_offset < 0:
-            raise IllegalArgumentError(
-                f"{self._files.path(_CHECKPOINT)}: {entry}, expected an epoch and an offset of 0 "
-                "or more"
-            )
-        latest = self.latest_entry
-        if (
-            latest is not None
-            and entry.epoch == latest.epoch
-            and entry.start_offset >= latest.start_offset
-        ):
-            return False
-        entries = self._entries
-        while entries and (
-            entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset
-        ):
-            entries.pop()
-        entries.append(entry)
-        return True
+        return _assign(self._entries, entry, self._files.path(_CHECKPOINT))
 
     # ------------------------------------------------------------------------- lookup
 
@@ -212,6 +194,32 @@ class LeaderEpochFileCache:
     def _write_if_dir_exists(self) -> None:
         with contextlib.suppress(FileNotFoundError):  # the directory was renamed for deletion
             self._write()
+
+
+def loaded_entries(rows: Iterable[EpochEntry], path: str) -> list[EpochEntry]:
+    """Return the entries that a load keeps of the rows of a file. Raises IllegalArgumentError."""
+    entries: list[EpochEntry] = []
+    for row in rows:
+        _assign(entries, row, path)
+    return entries
+
+
+def _assign(entries: list[EpochEntry], entry: EpochEntry, path: str) -> bool:
+    if entry.epoch < 0 or entry.start_offset < 0:
+        raise IllegalArgumentError(f"{path}: {entry}, expected an epoch and an offset of 0 or more")
+    latest = entries[-1] if entries else None
+    if (
+        latest is not None
+        and entry.epoch == latest.epoch
+        and entry.start_offset >= latest.start_offset
+    ):
+        return False
+    while entries and (
+        entries[-1].epoch >= entry.epoch or entries[-1].start_offset >= entry.start_offset
+    ):
+        entries.pop()
+    entries.append(entry)
+    return True
 
 
 def _epoch(entry: EpochEntry) -> int:

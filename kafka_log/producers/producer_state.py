@@ -23,7 +23,7 @@ from kafka_format.batch import MAGIC, NO_PRODUCER_ID
 from kafka_format.errors import FormatError
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.errors import IllegalArgumentError, InvalidProducerEpochError
-from kafka_log.producers.append import ProducerAppendInfo
+from kafka_log.producers.append import EndTransactionMarker, ProducerAppendInfo
 from kafka_log.producers.entry import (
     SENTINEL,
     BatchMetadata,
@@ -410,6 +410,14 @@ class ProducerStateManager:
         self._last_snap_offset = self._map_end_offset = log_start_offset
         return unreadable
 
+    def replace_producer(self, producer_id: int, entry: ProducerStateEntry | None) -> None:
+        """Replace a producer and its open transaction by those of a snapshot; None removes it."""
+        old = self._producers.pop(producer_id, None)
+        if old is not None and old.current_txn_first_offset is not None:
+            self._ongoing.pop(old.current_txn_first_offset)
+        if entry is not None:
+            self.load_producer_entry(entry)
+
     def load_producer_entry(self, entry: ProducerStateEntry) -> None:
         self._producers[entry.producer_id] = entry
         if entry.current_txn_first_offset is not None:
@@ -477,5 +485,5 @@ class _ImmediateCompletion(NamedTuple):
     def completed(self, completed: CompletedTxn) -> None:
         self.manager.complete_with(completed, self.on_completed)
 
-    def applied(self, run: BatchRun) -> None:
+    def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:
         """Do nothing: recovery has no verifications."""

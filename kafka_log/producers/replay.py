@@ -94,7 +94,7 @@ class Transactions(Protocol):
 
     def completed(self, completed: CompletedTxn) -> None: ...
 
-    def applied(self, run: BatchRun) -> None: ...
+    def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None: ...
 
 
 def replay(
@@ -110,11 +110,12 @@ def replay(
     ordered = rows[np.argsort(batches.producer_id[rows], kind="stable")]
     for run in _runs(batches, ordered):
         entry = transactions.entry(run.producer_id)
+        marker = markers.get(run.row) if run.flags & CONTROL else None
         if run.flags & CONTROL:
-            _apply_marker(entry, run, markers.get(run.row), transactions)
+            _apply_marker(entry, run, marker, transactions)
         else:
             _apply_data(entry, run, batches, transactions)
-        transactions.applied(run)
+        transactions.applied(run, marker)
     for latest in _latest(batches, ordered, markers):
         latest.apply(transactions.entry(latest.producer_id))
     if isinstance(error, FormatError):
@@ -158,7 +159,7 @@ class ProducerReplay:
     def completed(self, completed: CompletedTxn) -> None:
         self._completed.append(completed)
 
-    def applied(self, run: BatchRun) -> None:
+    def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:  # noqa: ARG002
         if run.flags & TRANSACTIONAL and self._manager.has_verifications:
             self._manager.end_verification(
                 run.producer_id, run.producer_epoch, is_control=bool(run.flags & CONTROL)
@@ -319,7 +320,7 @@ def _windows(
 def _batch_metadata(batches: BatchColumns, rows: Int64s) -> list[BatchMetadata]:
     delta = batches.last_offset_delta[rows]
     columns = (
-        _last_sequences(batches.base_sequence[rows], delta),
+        last_sequences(batches.base_sequence[rows], delta),
         (batches.base_offset[rows] + delta).tolist(),
         delta.tolist(),
         batches.max_timestamp[rows].tolist(),
@@ -327,7 +328,7 @@ def _batch_metadata(batches: BatchColumns, rows: Int64s) -> list[BatchMetadata]:
     return list(map(BatchMetadata._make, zip(*columns, strict=True)))
 
 
-def _last_sequences(base: Int64s, delta: Int64s) -> list[int]:
+def last_sequences(base: Int64s, delta: Int64s) -> list[int]:
     """Return DefaultRecordBatch.lastSequence. Values that only damage causes take a slow path."""
     if (delta < 0).any() or (base < NO_SEQUENCE).any():
         return [

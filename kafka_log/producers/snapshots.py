@@ -103,7 +103,7 @@ class ProducerSnapshots:
     def write(self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool) -> str:
         """Write a snapshot. An older file is not truncated first: a longer one keeps its end."""
         name = _name(offset)
-        snapshot = ProducerSnapshotFile.of(map(_snapshot_entry, entries))
+        snapshot = ProducerSnapshotFile.of(map(snapshot_entry, entries))
         file = self.files.open(name, create=True)
         try:
             file.write_at(0, encode_producer_snapshot(snapshot))
@@ -165,10 +165,11 @@ def read_snapshot(files: Files, name: str) -> list[ProducerStateEntry]:
     finally:
         file.close()
     snapshot = decode_producer_snapshot(files.read(name, limit=JAVA_MAX), path=path)
-    return [_state_entry(row) for row in iter_producer_snapshot(snapshot)]
+    return [state_entry(row) for row in iter_producer_snapshot(snapshot)]
 
 
-def _state_entry(row: ProducerSnapshotEntry) -> ProducerStateEntry:
+def state_entry(row: ProducerSnapshotEntry) -> ProducerStateEntry:
+    """Return the producer that a load makes of an entry."""
     first_offset = row.current_txn_first_offset
     entry = ProducerStateEntry(
         row.producer_id,
@@ -184,7 +185,8 @@ def _state_entry(row: ProducerSnapshotEntry) -> ProducerStateEntry:
     return entry
 
 
-def _snapshot_entry(entry: ProducerStateEntry) -> ProducerSnapshotEntry:
+def snapshot_entry(entry: ProducerStateEntry) -> ProducerSnapshotEntry:
+    """Return what a snapshot has of a producer."""
     first_offset = entry.current_txn_first_offset
     return ProducerSnapshotEntry(
         producer_id=entry.producer_id,

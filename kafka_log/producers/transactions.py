@@ -43,13 +43,13 @@ from kafka_log.producers.snapshots import read_snapshot
 from kafka_log.segment.log_segments import find_base_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.log_file import SegmentEnd
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.disk.files import File, Files
-    from kafka_log.producers.entry import CompletedTxn, TxnMetadata
+    from kafka_log.producers.entry import CompletedTxn, ProducerStateEntry, TxnMetadata
 
     Resume = Callable[[SegmentEnd, BatchColumns | None], int | None]
 
@@ -153,7 +153,7 @@ def read_transactions(
     return replay.report(log_start_offset, high_watermark)
 
 
-class _NoFiles(DiskFiles):
+class NoFiles(DiskFiles):
     """A directory without files, for a manager without snapshots."""
 
     def names(self) -> list[str]:
@@ -170,7 +170,7 @@ class _Replay:
         self._indexed: list[AbortedTransaction] = []
         self._problems: list[FormatError | LogError] = []
         self._manager = ProducerStateManager(
-            _NoFiles(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
+            NoFiles(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
         )
         self._load_first_snapshot()
 
@@ -226,7 +226,7 @@ class _Replay:
         start = max(log_start_offset, self.bases[0])
         end = max(self._end, start)
         watermark = end if high_watermark is None else within_log(high_watermark, start, end)
-        still_open = self._open()
+        still_open = open_transactions(self._manager, self._files, self.bases)
         unstable: list[OpenTransaction | EndedTransaction] = list(still_open)
         unstable += (txn for txn in self._ended if txn.last_offset >= watermark)
         holder = min(unstable, key=lambda txn: txn.first_offset, default=None)
@@ -244,34 +244,46 @@ class _Replay:
             problems=tuple(self._problems),
         )
 
-    def _open(self) -> tuple[OpenTransaction, ...]:
-        ongoing = self._manager.ongoing_txns
-        timestamps = self._first_timestamps([txn.first_offset for txn in ongoing])
-        return tuple(self._open_transaction(txn, timestamps) for txn in ongoing)
 
-    def _open_transaction(self, txn: TxnMetadata, timestamps: dict[int, int]) -> OpenTransaction:
-        entry = self._manager.active_producers[txn.producer_id]
-        return OpenTransaction(
-            producer_id=txn.producer_id,
-            producer_epoch=entry.producer_epoch,
-            coordinator_epoch=entry.coordinator_epoch,
-            first_offset=txn.first_offset,
-            last_offset=entry.last_data_offset,
-            first_timestamp=timestamps.get(txn.first_offset),
-            last_timestamp=entry.last_timestamp,
-        )
+def open_transactions(
+    manager: ProducerStateManager, files: Files, bases: Sequence[int]
+) -> tuple[OpenTransaction, ...]:
+    """Return the open transactions of replayed producers; `bases` are those of all segments."""
+    ongoing = manager.ongoing_txns
+    timestamps = _first_timestamps(files, bases, [txn.first_offset for txn in ongoing])
+    return tuple(
+        _open_transaction(txn, manager.active_producers[txn.producer_id], timestamps)
+        for txn in ongoing
+    )
 
-    def _first_timestamps(self, first_offsets: list[int]) -> dict[int, int]:
-        """Return the maximum timestamps of the batches that start at these offsets."""
-        found: dict[int, int] = {}
-        holding = {max((b for b in self.bases if b <= at), default=None) for at in first_offsets}
-        for base_offset in sorted(base for base in holding if base is not None):
-            with opened(self._files, str(segment_file_name(base_offset, FileKind.LOG))) as file:
-                for batches in _walk(file):
-                    rows = np.flatnonzero(np.isin(batches.base_offset, first_offsets))
-                    offsets, times = batches.base_offset[rows], batches.max_timestamp[rows]
-                    found |= dict(zip(offsets.tolist(), times.tolist(), strict=True))
-        return found
+
+def _open_transaction(
+    txn: TxnMetadata, entry: ProducerStateEntry, timestamps: dict[int, int]
+) -> OpenTransaction:
+    return OpenTransaction(
+        producer_id=txn.producer_id,
+        producer_epoch=entry.producer_epoch,
+        coordinator_epoch=entry.coordinator_epoch,
+        first_offset=txn.first_offset,
+        last_offset=entry.last_data_offset,
+        first_timestamp=timestamps.get(txn.first_offset),
+        last_timestamp=entry.last_timestamp,
+    )
+
+
+def _first_timestamps(
+    files: Files, bases: Sequence[int], first_offsets: list[int]
+) -> dict[int, int]:
+    """Return the maximum timestamps of the batches that start at these offsets."""
+    found: dict[int, int] = {}
+    holding = {max((b for b in bases if b <= at), default=None) for at in first_offsets}
+    for base_offset in sorted(base for base in holding if base is not None):
+        with opened(files, str(segment_file_name(base_offset, FileKind.LOG))) as file:
+            for batches in _walk(file):
+                rows = np.flatnonzero(np.isin(batches.base_offset, first_offsets))
+                offsets, times = batches.base_offset[rows], batches.max_timestamp[rows]
+                found |= dict(zip(offsets.tolist(), times.tolist(), strict=True))
+    return found
 
 
 def _walk(file: File, start: int = 0) -> HeaderWalk:

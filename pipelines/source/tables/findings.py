@@ -12,19 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_format.access import watching
 from kafka_format.errors import FormatError
-from kafka_format.file_kinds import (
-    BATCH_FILE_KINDS,
-    OFFSET_INDEX_KINDS,
-    TIME_INDEX_KINDS,
-    TRANSACTION_INDEX_KINDS,
-)
-from kafka_log.checks import side_files as checks
+from kafka_format.file_kinds import BATCH_FILE_KINDS, TIME_INDEX_KINDS
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.finding import About, Finding
 from kafka_log.checks.logs import check_log
+from kafka_log.checks.small_files import UNCHECKED, check_small_file
 from kafka_log.checks.time_indexes import uncovered_finding
 from kafka_log.inventory.file_limits import largest_size
-from kafka_log.inventory.inventory import CHECKPOINTS
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind
 from pipelines.source.refusals import Refusal, refusal_of, shrunk
 from pipelines.source.segment_index import end_missing_in_index
@@ -159,25 +153,14 @@ def _refusal_finding(refusal: Refusal, about: About) -> Finding:
 
 def _small_file_findings(task: FileTask, storage: Storage, about: About) -> Iterator[Finding]:
     kind, base_offset = task.file.name.kind, task.file.offset or 0
-    if kind is FileKind.UNKNOWN or kind is FileKind.LOCK:
+    if kind in UNCHECKED:
         return
     data = storage.read(about.path, limit=largest_size(kind))
-    if kind in OFFSET_INDEX_KINDS:
-        yield from checks.check_offset_index(data, base_offset, about).findings
-    elif kind in TIME_INDEX_KINDS:
-        yield from checks.check_time_index(data, base_offset, about).findings
-        if task.segment and (end := end_missing_in_index(task.segment, storage)):
-            yield uncovered_finding(*end, about)
-    elif kind in TRANSACTION_INDEX_KINDS:
-        yield from checks.check_transaction_index(data, about).findings
-    elif kind is FileKind.PRODUCER_SNAPSHOT:
-        yield from checks.check_producer_snapshot(data, about).findings
-    elif kind is FileKind.LEADER_EPOCH_CHECKPOINT:
-        yield from checks.check_leader_epochs(data, about).findings
-    elif kind in CHECKPOINTS:
-        yield from checks.check_offset_checkpoint(data, about).findings
-    else:
-        yield from checks.small_file_findings(kind, data, about)
+    yield from check_small_file(kind, data, base_offset, about)
+    if kind not in TIME_INDEX_KINDS or task.segment is None:
+        return
+    if end := end_missing_in_index(task.segment, storage):
+        yield uncovered_finding(*end, about)
 
 
 READER = _Findings()
