@@ -13,34 +13,30 @@ import numpy as np
 
 from kafka_format.access import access
 from kafka_format.attributes import CONTROL
+from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.columnar.records import RecordScan
-from kafka_format.control import decode_control_record
-from kafka_format.errors import FormatError, Location, OverLimitError
+from kafka_format.errors import Location, OverLimitError
+from kafka_log.checks.batch_headers import HeaderCheck
+from kafka_log.checks.control_batches import ControlCheck
+from kafka_log.checks.facts import Depth
 from kafka_log.checks.finding import Finding
+from kafka_log.checks.log_pieces import LogPieces
+from kafka_log.checks.offsets_in_log import MaxTimestamps, OffsetRange, RecordOffsets
 from kafka_log.checks.records import record_check
-from kafka_log.damage.findings import (
-    NOT_A_BATCH,
-    NOT_DECODABLE,
-    OUT_OF_PLACE,
-    OVER_LIMIT,
-    batch_finding_id,
-    gap_finding_id,
-)
+from kafka_log.damage.findings import NOT_A_BATCH, OVER_LIMIT, batch_finding_id, gap_finding_id
 from kafka_log.damage.resync import BatchSearch
 from kafka_log.damage.walk import BatchWalk, Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.checks.finding import About
+    from kafka_log.checks.log_pieces import PieceCheck
     from kafka_log.checks.records import RecordCheck
-
-_MOST_OFFSETS = 2**31 - 1
-"""An index stores offsets relative to its segment's base offset, in 31 bits."""
 
 
 def check_log(
@@ -50,21 +46,27 @@ def check_log(
     base_offset: int | None = None,
     next_base: int | None = None,
     verify: bool = True,
+    depth: Depth = Depth.FULL,
+    more: Sequence[PieceCheck] = (),
 ) -> Iterator[Finding]:
     """Check a whole `.log` file or metadata snapshot. At most one batch is in memory.
 
     A log has a `base_offset` (its name), and perhaps a `next_base`, that of the next segment.
-    Without `verify`, a wrong checksum is not a finding.
+    Without `verify`, a wrong checksum is not a finding. `more` checks see the same pieces.
     """
     check_record = record_check(about.topic)
-    offset_range = None if base_offset is None else _OffsetRange(base_offset, next_base)
+    pieces = LogPieces(base_offset)
     search = BatchSearch(log, base_offset=base_offset)
+    checks = (*_piece_checks(about, base_offset, next_base), *more)
 
-    def scan_from(start: int) -> RecordScan:
+    def scan_from(start: int) -> RecordScan | HeaderWalk:
+        if depth is Depth.HEADERS:
+            return HeaderWalk(log, path=about.path, start=start)
         return RecordScan(log, path=about.path, start=start, verify=verify)
 
     next_offset: int | None = None
-    for part in BatchWalk(scan_from, search.resume):
+    walk: BatchWalk[RecordColumns | BatchColumns] = BatchWalk(scan_from, search.resume)
+    for part in walk:
         if isinstance(part, Gap):
             if not part.is_reported:
                 is_at_end = part.resumes_at is None and not search.has_given_up
@@ -72,17 +74,30 @@ def check_log(
                 yield Finding.of_error(finding_id, about, part.error, offset=next_offset)
             next_offset = None
             continue
-        yield from _damage_findings(part, about)
-        yield from _size_findings(part, about)
-        yield from _control_findings(part, about)
-        if offset_range is not None:
-            yield from offset_range.findings(part, about)
-        if check_record is not None:
-            yield from _record_findings(part, check_record, about)
-        if len(part.batches):
-            next_offset = int(part.batches.last_offset[-1]) + 1
+        piece = pieces.piece(part)
+        if piece.records is not None:
+            yield from _damage_findings(piece.records, about)
+            yield from _size_findings(piece.records, about)
+        for check in checks:
+            yield from check.findings(piece)
+        if check_record is not None and piece.records is not None:
+            yield from _record_findings(piece.records, check_record, about)
+        if len(piece.batches):
+            next_offset = int(piece.batches.last_offset[-1]) + 1
     if (unread := search.unread(about.path)) is not None:
         yield Finding.of_error(NOT_A_BATCH, about, unread)
+
+
+def _piece_checks(
+    about: About, base_offset: int | None, next_base: int | None
+) -> Iterator[PieceCheck]:
+    """Yield the checks of a log; one that is not a segment may have any offsets."""
+    yield ControlCheck(about)
+    if base_offset is not None:
+        yield OffsetRange(about, base_offset, next_base)
+    yield HeaderCheck(about)
+    yield RecordOffsets(about, is_segment=base_offset is not None)
+    yield MaxTimestamps(about)
 
 
 def _damage_findings(columns: RecordColumns, about: About) -> Iterator[Finding]:
@@ -132,72 +147,6 @@ def _size_findings(columns: RecordColumns, about: About) -> Iterator[Finding]:
     for row in over_limit(columns, access().max_decompressed_bytes).tolist():
         error = over_limit_error(columns, row, about.path)
         yield Finding.of_error(OVER_LIMIT, about, error, offset=int(columns.offset[row]))
-
-
-def _control_findings(columns: RecordColumns, about: About) -> Iterator[Finding]:
-    """Yield control records that a broker cannot decode. It skips those of an unknown type."""
-    batches = columns.batches
-    is_control = (batches.attributes & CONTROL != 0) & (batches.magic >= 2)
-    if not is_control.any():
-        return
-    for row in np.flatnonzero(is_control[columns.batch]).tolist():
-        try:
-            decode_control_record(columns.key(row), columns.value(row))
-        except FormatError as error:
-            position = int(batches.position[columns.batch[row]])
-            offset = int(columns.offset[row])
-            found = f"a control record of {error.found}"
-            yield Finding.of(
-                NOT_DECODABLE, about, found, error.expected, position=position, offset=offset
-            )
-
-
-class _OffsetRange:
-    """The offsets that a segment's batches must have: in its range, and in order."""
-
-    def __init__(self, base_offset: int, next_base: int | None) -> None:
-        self._base = base_offset
-        self._end = base_offset + _MOST_OFFSETS + 1 if next_base is None else next_base
-        self._last = base_offset - 1
-        """The last offset of the batch before."""
-
-    def findings(self, columns: RecordColumns, about: About) -> Iterator[Finding]:
-        """Yield batches out of place. Those with a wrong checksum are already reported."""
-        batches = columns.batches
-        if not len(batches) or columns.is_continuation:
-            return
-        # A legacy wrapper stores only its last offset.
-        first = np.where(batches.is_legacy, batches.last_offset, batches.base_offset)
-        last = batches.last_offset
-        valid = np.ones(len(batches), np.bool_)
-        valid[
-            [batch for batch, error in columns.damage if not isinstance(error, OverLimitError)]
-        ] = False
-        follows = first[0] > self._last and bool((first[1:] > last[:-1]).all())
-        if valid.all() and follows and (last >= first).all() and last[-1] < self._end:
-            self._last = int(last[-1])
-            return
-        for batch in np.flatnonzero(valid).tolist():
-            yield from self._check(batches, batch, int(first[batch]), int(last[batch]), about)
-
-    def _check(
-        self, batches: BatchColumns, batch: int, first: int, last: int, about: About
-    ) -> Iterator[Finding]:
-        expected = None
-        if first < self._base:
-            expected = f"offset {self._base} or more, the base offset of its segment"
-        elif last < first:
-            expected = "a last offset that is not below its first"
-        elif last >= self._end:
-            expected = f"offsets below {self._end}, where the next segment begins or an index ends"
-        elif first <= self._last:
-            expected = f"offset {self._last + 1} or more, after the previous batch"
-        if expected is not None:
-            found = f"a batch at offset {first}" + (f" to {last}" if last != first else "")
-            position = int(batches.position[batch])
-            yield Finding.of(OUT_OF_PLACE, about, found, expected, position=position, offset=first)
-        if self._base <= first <= last < self._end:
-            self._last = max(self._last, last)
 
 
 def _record_findings(columns: RecordColumns, check: RecordCheck, about: About) -> Iterator[Finding]:

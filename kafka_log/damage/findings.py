@@ -22,6 +22,23 @@ OVER_LIMIT = "LOG006"
 """Records larger than the reader's limit."""
 OUT_OF_PLACE = "LOG007"
 """A batch outside its segment's offsets, or with offsets below those of the batch before it."""
+UNKNOWN_MAGIC = "LOG008"
+"""A batch with a magic that no Kafka writes."""
+UNKNOWN_ATTRIBUTES = "LOG009"
+"""A batch with attributes that no Kafka writes."""
+WRONG_OFFSETS = "LOG010"
+"""A batch with records outside its offsets, or not in order."""
+WRONG_MAX_TIMESTAMP = "LOG011"
+"""A batch whose largest timestamp is not that of its records."""
+WRONG_CONTROL = "LOG012"
+"""A control batch of a form that no Kafka writes."""
+EPOCH_GOES_BACK = "LOG013"
+"""A batch with a negative leader epoch, or one below that of the batch before it."""
+HIDDEN_BYTES = "LOG014"
+"""Bytes in a batch that no reader looks at."""
+
+UNREAD_IDS = frozenset({"LOG001", NOT_A_BATCH, NOT_DECODABLE, "LOG004", "LOG005"})
+"""Something in a log could not be read."""
 
 _IN_A_BATCH: Table = (
     (CrcMismatchError, "LOG001"),

@@ -64,4 +64,57 @@ LOG_RULES: dict[str, Rule] = {
         "offsets may not find them.",
         "`kafka-forensics dump` prints the batch at its position.",
     ),
+    "LOG008": Rule(
+        _E,
+        "a batch with a magic that no Kafka writes",
+        "The batch stays: the broker reads every magic above 1 as 2 from a file. Consumers and "
+        "followers refuse it: they get nothing from here on.",
+        "Restore the partition from another replica. The checksum does not cover the magic: if it "
+        "is correct, the batch is of magic 2, and only this byte is wrong.",
+    ),
+    "LOG009": Rule(
+        _N,
+        "a batch with attributes that no Kafka writes",
+        "The batch stays, and the bits are ignored. They are lost when the cleaner rewrites it.",
+        "Nothing. `producer_id` in the table `batches` names the writer, if it has one.",
+    ),
+    "LOG010": Rule(
+        _E,
+        "records with offsets that their batch does not have, or that do not increase",
+        "The batch stays: recovery reads headers only. Consumers get the records with these "
+        "offsets, commit them, and then skip or repeat records.",
+        "Restore the partition from another replica, if its batch is right. Otherwise find the "
+        "writer: `producer_id` in the table `batches`.",
+    ),
+    "LOG011": Rule(
+        _W,
+        "a batch with a largest timestamp that is not that of its records",
+        "The batch stays. Retention by time and searches by time use the timestamp in the header.",
+        "Compare with another replica. If the timestamp is too early, retention may delete the "
+        "segment too early; if it is too late, the segment stays longer.",
+    ),
+    "LOG012": Rule(
+        _E,
+        "a control batch of a form that no Kafka writes",
+        "The batch stays. A loader that reads it fails if its record is not a marker, and the "
+        "partition does not load. A batch without a producer id ends no transaction.",
+        "Restore the partition from another replica. `kafka-forensics dump` prints the batch at "
+        "its position.",
+    ),
+    "LOG013": Rule(
+        _E,
+        "a batch with a leader epoch that is negative, or below that of the batch before it",
+        "The batch stays. Where segments are recovered, the epochs of their batches become those "
+        "of the partition: followers and consumers may then truncate or reset to a wrong offset.",
+        "Compare with another replica. The checksum does not cover the leader epoch: this batch "
+        "or those before it may have a flipped bit.",
+    ),
+    "LOG014": Rule(
+        _W,
+        "bytes in a batch that no reader looks at",
+        "The bytes stay with the batch, and are ignored. They are lost when the cleaner rewrites "
+        "it.",
+        "Somebody wrote them on purpose, or changed the record count: `kafka-forensics dump` "
+        "prints the batch at its position. Compare with another replica.",
+    ),
 }

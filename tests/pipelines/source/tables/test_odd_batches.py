@@ -63,7 +63,8 @@ SOUND_WITHOUT_ROWS = {"no records"}
 """As the cleaner leaves them."""
 FINDINGS = {
     **{key: {"LOG007"} for key in ODD},
-    **{key: set() for key in ("no records", "control of an unknown type")},
+    "no records": set(),
+    "control of an unknown type": {"LOG012"},
     **{key: {"LOG003"} for key in ("counts too many", "counts too few")},
     **{
         key: {"LOG003"}
