@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kafka_log.disk.files import Files
     from kafka_log.producers.entry import ProducerStateEntry
 
-_NEVER = 2**63 - 1
+_NEVER = 2**65  # more than the difference of two timestamps
 
 
 class LoadedProducer(NamedTuple):

@@ -13,28 +13,32 @@ Mirrors TransactionsCommand.FindHangingTransactionsCommand.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_log.config.log_config import MINUTE_MS
 from kafka_log.producers.transactional_ids import (
+    Coordinator,
     TransactionalId,
     TransactionStatus,
     read_transactional_ids,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from kafka_log.producers.transactions import OpenTransaction
 
 __all__ = [
     "HangingTransaction",
+    "KnownIds",
     "TransactionStatus",
     "TransactionalId",
     "find_hanging",
     "owners_of",
     "read_transactional_ids",
     "why_hanging",
+    "why_ids_are_missing",
 ]
 
 DEFAULT_MAX_TIMEOUT_MS = 15 * MINUTE_MS
@@ -48,6 +52,65 @@ class HangingTransaction(NamedTuple):
     reason: str
     transactional_id: TransactionalId | None = None
     """The id that has the producer, if any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownIds:
+    """What the partitions of `__transaction_state` on these disks say of producers."""
+
+    coordinator: Coordinator
+    owners: Mapping[int, TransactionalId]
+    """The transactional id of each producer, as its coordinator has it now."""
+    missing: str | None
+    """Why there may be more transactional ids than these; None if there are no others."""
+
+    @classmethod
+    def of(cls, coordinator: Coordinator, missing: str | None) -> KnownIds:
+        owners = owners_of(state.owner for state in coordinator.states.values())
+        return cls(coordinator=coordinator, owners=owners, missing=missing)
+
+    def transactional_id(self, producer_id: int) -> str | None:
+        """Return the id that has the producer, or once had it."""
+        owner = self.owners.get(producer_id)
+        if owner is not None:
+            return owner.transactional_id
+        return self.coordinator.producers.get(producer_id)
+
+    def timeout_ms(self, transactional_id: str | None) -> int | None:
+        """Return the transaction timeout of an id; None if it is not known."""
+        state = self.coordinator.states.get(transactional_id or "")
+        return None if state is None else state.timeout_ms
+
+    def why_hanging(
+        self,
+        txn: OpenTransaction,
+        topic_partition: tuple[str, int],
+        *,
+        now_ms: int,
+        max_timeout_ms: int = DEFAULT_MAX_TIMEOUT_MS,
+    ) -> str | None:
+        """Return why an open transaction hangs; None if it may end, or if that is not known."""
+        owner = self.owners.get(txn.producer_id)
+        if owner is None and self.missing is not None:
+            return None
+        return why_hanging(
+            txn, owner, topic_partition, now_ms=now_ms, max_timeout_ms=max_timeout_ms
+        )
+
+
+def why_ids_are_missing(found: Collection[int], expected: int | None) -> str | None:
+    """Return why there may be more transactional ids; None if every partition is here.
+
+    `found` are the partitions of `__transaction_state` that are here, `expected` is their number
+    according to the cluster metadata. Without that, partitions without a gap are taken for all.
+    """
+    if not found:
+        return "no partition of __transaction_state is here"
+    count = max(found) + 1 if expected is None else expected
+    missing = sorted(set(range(count)) - set(found))
+    if not missing:
+        return None
+    return f"{len(missing)} of {count} partitions of __transaction_state are not here"
 
 
 def find_hanging(

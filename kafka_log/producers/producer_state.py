@@ -293,10 +293,7 @@ class ProducerStateManager:
             del self._verification_states[producer_id]
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
-        age = now_ms - entry.last_timestamp
-        return (
-            entry.current_txn_first_offset is None and age >= self.config.producer_id_expiration_ms
-        )
+        return entry.is_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def _remove_unreplicated(self, offset: int) -> None:
         for txn in list(self._unreplicated):

@@ -23,10 +23,12 @@ from kafka_log.disk.files import opened
 from kafka_log.names import FileKind, FileState, parse_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kafka_format.record import Record
     from kafka_log.disk.files import Files
+
+    OnDamage = Callable[[FormatError], None]
 
 _NO_PRODUCER_ID = -1
 
@@ -105,6 +107,8 @@ class Coordinator:
     states: dict[str, CoordinatorState] = field(default_factory=dict)
     producers: dict[int, str] = field(default_factory=dict)
     """The transactional id of each producer id, also of earlier ones."""
+    problems: list[FormatError] = field(default_factory=list)
+    """Damage: what could not be read may have named more ids."""
 
     @property
     def transactional_ids(self) -> dict[str, TransactionalId]:
@@ -125,6 +129,7 @@ class Coordinator:
             if known is None or _age(known) <= _age(state):
                 self.states[name] = state
         self.producers |= other.producers
+        self.problems += other.problems
 
 
 def _age(state: CoordinatorState) -> tuple[int, int]:
@@ -134,7 +139,7 @@ def _age(state: CoordinatorState) -> tuple[int, int]:
 def read_coordinator(files: Files) -> Coordinator:
     """Read one directory of `__transaction_state`."""
     coordinator = Coordinator()
-    for record in iter_state_records(files):
+    for record in iter_state_records(files, coordinator.problems.append):
         coordinator.add(record)
     return coordinator
 
@@ -148,14 +153,19 @@ def read_transactional_ids(directories: Iterable[Files]) -> dict[str, Transactio
     return coordinator.transactional_ids
 
 
-def iter_state_records(files: Files) -> Iterator[StateRecord]:
+def _ignore(_: FormatError) -> None:
+    """Do nothing about damage."""
+
+
+def iter_state_records(files: Files, on_damage: OnDamage = _ignore) -> Iterator[StateRecord]:
     """Yield the records about transactional ids in log order."""
-    for record, path, position in _records(files):
+    for record, path, position in _records(files, on_damage):
         try:
             decoded = decode_coordinator_record(
                 CoordinatorTopic.TRANSACTION_STATE, record.key, record.value
             )
-        except FormatError:
+        except FormatError as error:
+            on_damage(error)
             continue
         if decoded.name != "TransactionLog" or not isinstance(decoded.key, Message):
             continue
@@ -167,7 +177,7 @@ def iter_state_records(files: Files) -> Iterator[StateRecord]:
             yield StateRecord(record.offset, transactional_id, None, path, position)
 
 
-def _records(files: Files) -> Iterator[tuple[Record, str, int]]:
+def _records(files: Files, on_damage: OnDamage) -> Iterator[tuple[Record, str, int]]:
     names = [parse_file_name(name) for name in files.names()]
     logs = [
         name
@@ -176,15 +186,18 @@ def _records(files: Files) -> Iterator[tuple[Record, str, int]]:
     ]
     for name in sorted(logs, key=lambda name: name.offset or 0):
         with opened(files, str(name)) as file:
-            for batch in LogFile(cast("BinaryIO", file.reader()), path=file.path).batches():
+            log = LogFile(cast("BinaryIO", file.reader()), path=file.path)
+            for batch in log.batches():
                 if batch.magic > 1 and batch.header.attributes & CONTROL:
                     continue
                 try:
                     batch.ensure_valid()
                     for record in batch.iter_records():
                         yield record, file.path, batch.position
-                except FormatError:
-                    continue
+                except FormatError as error:
+                    on_damage(error)
+            if log.end is not None and log.end.reason == "corrupt_batch" and log.end.error:
+                on_damage(log.end.error)
 
 
 def _state(transactional_id: str, value: Message) -> CoordinatorState:
