@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jobs.outcome import Row
     from jobs.places import Places
     from jobs.selected_partitions import SelectedPartitions
+    from pipelines.engine.partition_tasks import PartitionTask
     from pipelines.transactions import CoordinatorLog, Statistics
 
 _DESCRIPTION = """\
@@ -116,6 +117,10 @@ class _Filter:
         )
 
     @property
+    def is_everything(self) -> bool:
+        return self.states is None and not self.lists_ended
+
+    @property
     def lists_ended(self) -> bool:
         """Whether a table lists the transactions that have ended one by one."""
         return bool(self.transactional_ids or self.producer_ids)
@@ -144,13 +149,24 @@ class _Summed:
     blocked: set[str] = field(default_factory=set)
     producers: int = 0
 
+    def add_partitions(self, tasks: Iterable[PartitionTask]) -> None:
+        """Count from zero: a partition without transactions is shown as such."""
+        from pipelines.source.tables.inventory import DIRECTORY_STATES
+        from pipelines.transactions import Statistics
+
+        for task in tasks:
+            if not task.is_metadata_log:
+                state = DIRECTORY_STATES[task.kind]
+                name = _name(task.topic, task.partition, state)
+                self.partitions[name, task.path] = Statistics()
+
     def add(self, row: Row, *, lists_ended: bool) -> None:
         from pipelines.transactions import Statistics
 
         if row["kind"] == "producer":
             self.producers += 1
             return
-        name = (partition_name(row), row["path"])
+        name = (_partition_name(row), row["path"])
         self.partitions.setdefault(name, Statistics()).add(row)
         if row["transactional_id"] is not None and row["directory_state"] == "live":
             self.ids.setdefault(row["transactional_id"], Statistics()).add(row)
@@ -161,9 +177,13 @@ class _Summed:
             self.listed.append(row)
 
 
-def partition_name(row: Row) -> str:
-    name, state = f"{row['topic']}-{row['partition']}", row["directory_state"]
+def _name(topic: str, partition: int, state: str) -> str:
+    name = f"{topic}-{partition}"
     return name if state == "live" else f"{name} ({state})"
+
+
+def _partition_name(row: Row) -> str:
+    return _name(row["topic"], row["partition"], row["directory_state"])
 
 
 def _work(arguments: argparse.Namespace) -> int:
@@ -185,6 +205,8 @@ def _work(arguments: argparse.Namespace) -> int:
         ended=wanted.states is None,
     )
     summed = _Summed()
+    if wanted.is_everything:
+        summed.add_partitions(found.tasks)
     is_json = arguments.format == "json"
     for row in rewriting.task_rows(arguments, "transactions", found.tasks, function, outcome):
         if row["kind"] == "damage":
@@ -200,8 +222,8 @@ def _work(arguments: argparse.Namespace) -> int:
             print(json_line(row))
     else:
         _print_tables(arguments, summed, ids, found.places)
-    if not arguments.quiet:
-        if known.missing is not None:
+    if found.tasks and not arguments.quiet:
+        if known.missing is not None and sum(summed.states.values()):
             say(f"transactional ids may be unknown: {known.missing}")
         say(_summary(summed, len(ids)))
     return outcome.exit_code
@@ -292,7 +314,7 @@ def _print_tables(
 def _cells(row: Row) -> list[object]:
     age, timeout = row["age_ms"], row["timeout_ms"]
     return [
-        partition_name(row),
+        _partition_name(row),
         row["state"],
         row["transactional_id"],
         row["producer_id"],
@@ -300,7 +322,7 @@ def _cells(row: Row) -> list[object]:
         row["first_offset"],
         row["last_offset"],
         row["marker_offset"],
-        None if age is None else human_duration(age),
+        None if age is None or age < 0 else human_duration(age),
         None if timeout is None else human_duration(timeout),
         row["records"],
         human_size(row["size_in_bytes"]),
@@ -329,8 +351,8 @@ def _summary(summed: _Summed, ids: int) -> str:
     counts = ", ".join(f"{states[name]:,} {name}" for name in _COUNTS[:5])
     return (
         f"{counted(sum(states.values()), 'transaction')}: {counts};"
-        f" {counted(len(summed.blocked), 'partition')} blocked, {counted(summed.producers, 'producer')},"
-        f" {counted(ids, 'transactional id')}"
+        f" {counted(len(summed.blocked), 'partition')} blocked,"
+        f" {counted(summed.producers, 'producer')}, {counted(ids, 'transactional id')}"
     )
 
 

@@ -117,14 +117,14 @@ def known_ids(logs: Iterable[CoordinatorLog], metadata: ClusterMetadata | None) 
     return KnownIds.of(coordinator, missing)
 
 
-def read_known_ids(inventory: Inventory) -> KnownIds:
+def read_coordinator_logs(inventory: Inventory) -> list[CoordinatorLog]:
     """Read the live directories of an inventory. Raises OSError."""
     logs = []
     for log in coordinator_logs(partition for _, partition in inventory.partitions()):
         if not isinstance(log, CoordinatorLog):
             raise log[1]
         logs.append(log)
-    return known_ids(logs, inventory.metadata)
+    return logs
 
 
 def _partition_count(metadata: ClusterMetadata | None) -> int | None:

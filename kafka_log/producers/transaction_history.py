@@ -151,9 +151,7 @@ class TransactionHistory:
         """Keep what can hold the last stable offset: with a marker beyond the high watermark."""
         watermark = self._high_watermark
         if watermark is not None:
-            self._unreplicated += [
-                txn for txn in self.replay.ended if txn.last_offset >= watermark
-            ]
+            self._unreplicated += [txn for txn in self.replay.ended if txn.last_offset >= watermark]
         self.replay.ended.clear()
 
     def _ended(self, marker: _Marker) -> PartitionTransaction:

@@ -210,7 +210,9 @@ class TransactionReplay:
         with opened(self._files, name) as file:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
             try:
-                yield from self._read_log(file, search.resume if self._past_damage else stop_at_damage)
+                yield from self._read_log(
+                    file, search.resume if self._past_damage else stop_at_damage
+                )
             except LogError as error:
                 self._problems.append(error)
             if (unread := search.unread(file.path)) is not None:

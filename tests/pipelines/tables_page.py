@@ -51,6 +51,9 @@ _ROWS = {
     "cluster_metadata": "A record of the KRaft metadata, of the log or of a snapshot.",
     "findings": "Something wrong. [Every rule has a page](findings/README.md).",
     "compaction": "What the cleaner would do to a record, and why. [Every rule](explain.md).",
+    "transactions": "A transaction in a partition. As [`transactions`](jobs/transactions.md).",
+    "producers": "A producer of a partition. As [`transactions`](jobs/transactions.md).",
+    "transactional_ids": "A transactional id. As [`transactions`](jobs/transactions.md).",
 }
 
 
