@@ -223,7 +223,7 @@ def _work(arguments: argparse.Namespace) -> int:
     else:
         _print_tables(arguments, summed, ids, found.places)
     if found.tasks and not arguments.quiet:
-        if known.missing is not None and sum(summed.states.values()):
+        if known.missing is not None and any(summed.states.values()):
             say(f"transactional ids may be unknown: {known.missing}")
         say(_summary(summed, len(ids)))
     return outcome.exit_code

@@ -22,13 +22,9 @@ from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
 from kafka_log.loading.loaded_producers import LoadedProducer, read_producers
 from kafka_log.names import DirectoryKind
-from kafka_log.producers.hanging_transactions import (
-    DEFAULT_MAX_TIMEOUT_MS,
-    KnownIds,
-    why_ids_are_missing,
-)
+from kafka_log.producers.hanging_transactions import DEFAULT_MAX_TIMEOUT_MS, KnownIds
 from kafka_log.producers.transaction_history import TransactionHistory
-from kafka_log.producers.transactional_ids import Coordinator, read_coordinator, status_name
+from kafka_log.producers.transactional_ids import read_coordinator, status_name
 from kafka_log.producers.transactions import EndedTransaction, OpenTransaction
 from pipelines.source.tables.inventory import DIRECTORY_STATES
 
@@ -38,7 +34,7 @@ if TYPE_CHECKING:
     from kafka_log.inventory.cluster_metadata import ClusterMetadata
     from kafka_log.inventory.inventory import Inventory, Partition
     from kafka_log.producers.transaction_history import PartitionTransaction
-    from kafka_log.producers.transactional_ids import CoordinatorState
+    from kafka_log.producers.transactional_ids import Coordinator, CoordinatorState
     from kafka_log.producers.transactions import TransactionReport
     from pipelines.engine.partition_tasks import PartitionTask
 
@@ -106,15 +102,11 @@ def coordinator_logs(
 
 def known_ids(logs: Iterable[CoordinatorLog], metadata: ClusterMetadata | None) -> KnownIds:
     """Return what the live directories say together."""
-    coordinator, found = Coordinator(), set()
-    for each in logs:
-        if each.directory_state == DIRECTORY_STATES[DirectoryKind.PARTITION]:
-            coordinator.add_replica(each.coordinator)
-            found.add(each.partition)
-    missing = why_ids_are_missing(found, _partition_count(metadata))
-    if missing is None and coordinator.problems:
-        missing = f"{coordinator.problems[0]}"
-    return KnownIds.of(coordinator, missing)
+    live = DIRECTORY_STATES[DirectoryKind.PARTITION]
+    return KnownIds.together(
+        ((each.partition, each.coordinator) for each in logs if each.directory_state == live),
+        None if metadata is None else metadata.partition_count(TRANSACTION_STATE),
+    )
 
 
 def read_coordinator_logs(inventory: Inventory) -> list[CoordinatorLog]:
@@ -125,13 +117,6 @@ def read_coordinator_logs(inventory: Inventory) -> list[CoordinatorLog]:
             raise log[1]
         logs.append(log)
     return logs
-
-
-def _partition_count(metadata: ClusterMetadata | None) -> int | None:
-    topic_id = None if metadata is None else metadata.topic_ids.get(TRANSACTION_STATE)
-    if metadata is None or topic_id is None:
-        return None
-    return sum(each == topic_id for each, _ in metadata.replicas) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

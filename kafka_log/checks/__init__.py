@@ -11,4 +11,5 @@ rules/          the rules by their ids
 segment_checks  one segment: its `.log`, and the index files next to it
 side_files      entries of the files next to a log
 time_indexes    whether a time index covers its whole log
+transaction_checks  open and hanging transactions, markers, the coordinator's records
 """

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from kafka_log.checks.transaction_checks import check_transactions
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
         [AuditedBroker, Sequence[PartitionFacts], FilesOf], Iterator[Finding | NotChecked]
     ]
 
-CHECKS: tuple[BrokerCheck, ...] = ()
+CHECKS: tuple[BrokerCheck, ...] = (check_transactions,)
 
 
 def check_broker(

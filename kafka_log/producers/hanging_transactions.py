@@ -69,6 +69,23 @@ class KnownIds:
         owners = owners_of(state.owner for state in coordinator.states.values())
         return cls(coordinator=coordinator, owners=owners, missing=missing)
 
+    @classmethod
+    def together(
+        cls, coordinators: Iterable[tuple[int, Coordinator]], expected: int | None
+    ) -> KnownIds:
+        """Join what partitions of `__transaction_state`, given by number, say.
+
+        `expected` is how many there are, according to the cluster metadata.
+        """
+        joined, found = Coordinator(), set()
+        for partition, coordinator in coordinators:
+            joined.add_replica(coordinator)
+            found.add(partition)
+        missing = why_ids_are_missing(found, expected)
+        if missing is None and joined.problems:
+            missing = str(joined.problems[0])
+        return cls.of(joined, missing)
+
     def transactional_id(self, producer_id: int) -> str | None:
         """Return the id that has the producer, or once had it."""
         owner = self.owners.get(producer_id)

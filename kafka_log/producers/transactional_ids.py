@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     OnDamage = Callable[[FormatError], None]
 
 _NO_PRODUCER_ID = -1
+_RAISES_EPOCH = 2
+"""The first transaction version that does."""
 
 
 class TransactionStatus(IntEnum):
@@ -86,6 +88,8 @@ class CoordinatorState(NamedTuple):
     start_timestamp: int
     """When the transaction started; -1 if there is none."""
     last_update_timestamp: int
+    raises_epoch: bool
+    """Whether the end of the transaction raises the producer epoch (transaction version 2)."""
 
 
 class StateRecord(NamedTuple):
@@ -222,4 +226,5 @@ def _state(transactional_id: str, value: Message) -> CoordinatorState:
         timeout_ms=value.transaction_timeout_ms,
         start_timestamp=value.transaction_start_timestamp_ms,
         last_update_timestamp=value.transaction_last_update_timestamp_ms,
+        raises_epoch=value.client_transaction_version >= _RAISES_EPOCH,
     )
