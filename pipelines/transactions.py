@@ -150,7 +150,7 @@ class ReadTransactions:
         rows.report = report
         if self.ended:
             yield from map(rows.row, unreplicated)
-        for txn, opened in zip(history.open(report), report.open, strict=True):
+        for txn, opened in zip(history.unfinished(report), report.open, strict=True):
             yield rows.row(txn, opened)
         for problem in report.problems:
             if not isinstance(problem, TruncatedError):  # a torn end is the log end

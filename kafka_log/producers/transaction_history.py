@@ -95,7 +95,7 @@ class TransactionHistory:
 
     >>> history = TransactionHistory(files)
     >>> for txn in history.ended(): ...
-    >>> history.open(), history.report
+    >>> history.unfinished(history.report)
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class TransactionHistory:
         self.replay.ended = self._unreplicated
         return self.replay.report(self._log_start_offset, self._high_watermark)
 
-    def open(self, report: TransactionReport) -> Iterator[PartitionTransaction]:
+    def unfinished(self, report: TransactionReport) -> Iterator[PartitionTransaction]:
         """Yield the transactions without a marker, by first offset."""
         for txn in report.open:
             yield self._open(txn)
