@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka_format.coordinator_records import CoordinatorTopic
-from kafka_format.errors import FormatError, TruncatedError
+from kafka_format.errors import FormatError
 from kafka_log.clock import FixedClock
 from kafka_log.disk.files import DiskFiles
 from kafka_log.errors import LogError
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 TRANSACTION_STATE = CoordinatorTopic.TRANSACTION_STATE.value
+_LONGEST = 2**63 - 1
 _ABORT = "kafka-transactions.sh --bootstrap-server HOST:PORT abort"
 """HOST:PORT is for the operator to fill in; the rest is exact."""
 
@@ -77,7 +78,12 @@ def _age_ms(state: CoordinatorState, now_ms: int) -> int | None:
     """Return for how long the transaction of an id is open or ending; None if there is none."""
     if not state.owner.partitions or state.start_timestamp < 0:
         return None
-    return now_ms - state.start_timestamp
+    return _since(state.start_timestamp, now_ms)
+
+
+def _since(timestamp: int, now_ms: int) -> int:
+    """Return the time since a timestamp, within 64 bits, whatever the log says."""
+    return max(-_LONGEST, min(now_ms - timestamp, _LONGEST))
 
 
 def coordinator_logs(
@@ -152,9 +158,8 @@ class ReadTransactions:
             yield from map(rows.row, unreplicated)
         for txn, opened in zip(history.unfinished(report), report.open, strict=True):
             yield rows.row(txn, opened)
-        for problem in report.problems:
-            if not isinstance(problem, TruncatedError):  # a torn end is the log end
-                yield {"kind": "damage", "path": task.path, "message": str(problem)}
+        for problem in history.replay.damage:
+            yield {"kind": "damage", "path": task.path, "message": str(problem)}
         if self.producers:
             yield from self._producer_rows(task, history)
 
@@ -220,7 +225,7 @@ class _TransactionRows:
             "marker_offset": txn.marker_offset,
             "start_timestamp": start,
             "last_timestamp": txn.last_timestamp,
-            "age_ms": task.now_ms - start if txn.is_open and start is not None else None,
+            "age_ms": _since(start, task.now_ms) if txn.is_open and start is not None else None,
             "timeout_ms": known.timeout_ms(transactional_id),
             "records": txn.records,
             "size_in_bytes": txn.size_in_bytes,

@@ -176,6 +176,7 @@ class TransactionReplay:
         """In the order of markers. A caller of `pieces` may remove what it has used."""
         self._indexed: list[AbortedTransaction] = []
         self._problems: list[FormatError | LogError] = []
+        self._torn_end: FormatError | None = None
         self._manager = ProducerStateManager(
             _NoFiles(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
         )
@@ -192,8 +193,9 @@ class TransactionReplay:
             self._problems.append(error)
 
     @property
-    def problems(self) -> Sequence[FormatError | LogError]:
-        return self._problems
+    def damage(self) -> Sequence[FormatError | LogError]:
+        """Return the problems without a torn batch at the end of the log, which a crash leaves."""
+        return [each for each in self._problems if each is not self._torn_end]
 
     @property
     def producers(self) -> Mapping[int, ProducerStateEntry]:
@@ -211,7 +213,7 @@ class TransactionReplay:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
             try:
                 yield from self._read_log(
-                    file, search.resume if self._past_damage else stop_at_damage
+                    base_offset, file, search.resume if self._past_damage else stop_at_damage
                 )
             except LogError as error:
                 self._problems.append(error)
@@ -222,13 +224,15 @@ class TransactionReplay:
             data = self._files.read(index, limit=JAVA_MAX)
             self._indexed += iter_transaction_index(decode_transaction_index(data))
 
-    def _read_log(self, file: File, resume: Resume) -> Iterator[BatchColumns]:
+    def _read_log(self, base_offset: int, file: File, resume: Resume) -> Iterator[BatchColumns]:
         for part in BatchWalk(partial(_walk, file), resume):
             if not isinstance(part, Gap):
                 self._replay(part, file)
                 yield part
             elif not part.is_zeros:  # zeros are preallocated
                 self._problems.append(part.error)
+                if part.reason == "truncated_batch" and part.resumes_at is None:
+                    self._torn_end = part.error if base_offset == self.bases[-1] else None
 
     def _replay(self, batches: BatchColumns, file: File) -> None:
         self._end = max(self._end, int(batches.last_offset.max()) + 1)

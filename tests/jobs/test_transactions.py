@@ -276,6 +276,14 @@ def test_damage_is_reported_and_the_rest_is_read(capsys, tmp_path):
     assert (row["first_offset"], row["marker_offset"], row["state"]) == (0, 3, "committed")
 
 
+def test_a_batch_that_a_crash_has_torn_is_the_end(capsys, tmp_path):
+    path = hanging_log(tmp_path / "orders-0", marker=True)
+    log = path / f"{0:020d}.log"
+    log.write_bytes(log.read_bytes()[:-1])
+    (row,) = of_kind(rows(capsys, path, *LATER), "transaction")
+    assert (row["state"], row["marker_offset"]) == ("open", None)
+
+
 def test_the_verb_is_known_and_refuses_slips(capsys, tmp_path):
     assert cli.main(["transactions", "--help"]) == CLEAN
     assert "--hanging" in capsys.readouterr().out

@@ -2,8 +2,8 @@
 
 A split is a partition. The partitions of `__transaction_state` are read where the query is planned,
 because what they say decides whether an open transaction hangs. The time is the option `now`, or
-the time at which the query is planned. Rows are of live directories; damage is left out, as
-`findings` lists it.
+the time at which the query is planned. Rows are of live directories. Damage is left out, as
+`findings` lists it; with FAILFAST it fails the query.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from kafka_log.clock import system_clock
 from kafka_log.config.settings import SettingsError, read_settings
 from kafka_log.names import DirectoryKind
 from pipelines.engine.partition_tasks import partition_tasks
-from pipelines.source.options import OptionsError
+from pipelines.source.options import OptionsError, ReadMode
 from pipelines.source.tables.rows import batches_of_rows
+from pipelines.source.tables.side_files import DamageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,9 +73,17 @@ class _Transactions:
         if isinstance(split, _IdsSplit):
             rows: Iterator[Row] = split.log.rows(split.now_ms)
         else:
-            kind = _KINDS[options.table]
-            rows = (row for row in split.function(split.task) if row["kind"] == kind)
+            rows = _rows(split, options)
         yield from batches_of_rows(rows, options)
+
+
+def _rows(split: _PartitionSplit, options: Options) -> Iterator[Row]:
+    kind = _KINDS[options.table]
+    for row in split.function(split.task):
+        if row["kind"] == kind:
+            yield row
+        elif row["kind"] == "damage" and options.mode is ReadMode.FAILFAST:
+            raise DamageError(row["message"])
 
 
 def _tasks(inventory: Inventory, options: Options, now_ms: int) -> list[PartitionTask]:
