@@ -13,6 +13,7 @@ report/          results as text and HTML
 retention        the job `retain`
 session          the SparkSession
 source/          the data source `kafka_files`
+transactions     the job `transactions`
 values           keys and values as text, JSON or Avro
 """
 

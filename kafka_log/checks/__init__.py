@@ -32,5 +32,6 @@ side_files      entries of the files next to a log
 small_files     the form of any small file
 snapshot_files  the snapshots of a partition, in order
 time_indexes    whether a time index covers its whole log
+transaction_checks  open and hanging transactions, markers, the coordinator's records
 transaction_indexes     a `.txnindex` against the markers of its segment
 """

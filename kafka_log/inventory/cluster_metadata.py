@@ -80,6 +80,13 @@ class ClusterMetadata:
     def topic_name(self, topic_id: uuid.UUID) -> str | None:
         return next((name for name, each in self.topic_ids.items() if each == topic_id), None)
 
+    def partition_count(self, topic: str) -> int | None:
+        """Return how many partitions a topic has; None if it is not known."""
+        topic_id = self.topic_ids.get(topic)
+        if topic_id is None:
+            return None
+        return sum(each == topic_id for each, _ in self.replicas) or None
+
     def directories_of(self, broker_id: int) -> dict[tuple[uuid.UUID, int], uuid.UUID]:
         """Return the directory id of each replica of a broker."""
         return {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs import compact, dump, offsets, recover, retain
+from jobs import compact, dump, offsets, recover, retain, transactions
 from jobs import list as list_verb
 from jobs.options import CLEAN
 
@@ -14,6 +14,7 @@ VERBS = {
     "list": list_verb.main,
     "dump": dump.main,
     "offsets": offsets.main,
+    "transactions": transactions.main,
     "recover": recover.main,
     "retain": retain.main,
     "compact": compact.main,
