@@ -1,5 +1,7 @@
 """The command line: arguments to work to output; one module per verb.
 
+    audit                   the verb `audit`
+    audit_outputs           the outputs and the baseline of `audit`
     cli                     join the verbs as `kafka-forensics`
     compact                 the verb `compact`
     compaction_explained    --explain, --explain-key and --what-if of `compact`

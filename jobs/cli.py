@@ -12,6 +12,7 @@ from types import FrameType
 from typing import NoReturn
 
 VERBS = {
+    "audit": "check everything: what is wrong, what a restart does about it, and what to do",
     "list": "list partitions, files, sizes and offsets, and whether the broker stopped cleanly",
     "offsets": "print the offsets of each log, such as its high watermark, and what blocks them",
     "transactions": "print open, hanging, committed and aborted transactions, and how to abort one",
@@ -33,8 +34,13 @@ _OTHER_WORDS = {
     "tail": "dump",
     "print": "dump",
     "records": "dump",
-    "verify": "dump",
-    "check": "dump",
+    "check": "audit",
+    "verify": "audit",
+    "validate": "audit",
+    "fsck": "audit",
+    "doctor": "audit",
+    "health": "audit",
+    "lint": "audit",
     "lag": "offsets",
     "txn": "transactions",
     "txns": "transactions",
@@ -48,7 +54,6 @@ _OTHER_WORDS = {
     "expire": "retain",
     "retention": "retain",
     "repair": "recover",
-    "fsck": "recover",
     "restart": "recover",
     "restore": "recover",
     "parquet": "export",

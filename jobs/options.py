@@ -21,12 +21,12 @@ import stat
 import sys
 from dataclasses import dataclass
 from enum import Enum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from kafka_format.access import DEFAULT_MAX_DECOMPRESSED_BYTES, JAVA_MAX
 from kafka_format.shown_text import say, shortened
+from pipelines.partition_selection import PartitionSelection
 from pipelines.report.text import parse_size
 
 if TYPE_CHECKING:
@@ -423,30 +423,18 @@ def size(text: str, expected: str, *, least: int = 0, most: float = math.inf) ->
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """The partitions to work on. An empty field selects everything."""
-
-    topics: tuple[str, ...] = ()
-    partitions: frozenset[int] = frozenset()
+class Selection(PartitionSelection):
+    """The partitions to work on, as options say."""
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Selection:
         return cls(topics=tuple(arguments.topics), partitions=frozenset(arguments.partitions))
-
-    def includes(self, topic: str, partition: int | None) -> bool:
-        return (not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)) and (
-            not self.partitions or partition in self.partitions
-        )
 
     @property
     def text(self) -> str:
         """Return the selection as it was typed: `--topic orders --partition 0`."""
         topics = [f"--topic {glob}" for glob in self.topics]
         return " ".join([*topics, *(f"--partition {each}" for each in sorted(self.partitions))])
-
-    @property
-    def is_everything(self) -> bool:
-        return not self.topics and not self.partitions
 
 
 def add_settings(parser: Parser) -> None:

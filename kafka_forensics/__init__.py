@@ -7,7 +7,8 @@
 Spark: `session`, `register` (the data source `kafka_files`), `LogDirectory` (every table is a
 method, and `audit()`), `values` (keys and values as text, JSON or Avro).
 
-Log directories, without Spark: `scan` (what is there), `read_transactions` (the transactions of a
+Log directories, without Spark: `audit` (a report of everything that is wrong), `assert_clean` (the
+same in a test), `scan` (what is there), `read_transactions` (the transactions of a
 partition directory, and its last stable offset).
 
 Files, one function each: `LogFile` and `RecordScan` read a `.log` row by row or as columns;
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from kafka_log.inventory.scan import scan
     from kafka_log.producers.transactions import read_transactions
     from pipelines import values
+    from pipelines.audit.python import assert_clean, audit
     from pipelines.log_directory import LogDirectory
     from pipelines.session import session
     from pipelines.source.data_source import register
@@ -47,6 +49,8 @@ __all__ = [
     "LogDirectory",
     "LogFile",
     "RecordScan",
+    "assert_clean",
+    "audit",
     "read_leader_epoch_checkpoint",
     "read_meta_properties",
     "read_offset_checkpoint",
@@ -68,6 +72,8 @@ _HOMES = {
     "LogDirectory": "pipelines.log_directory",
     "LogFile": "kafka_format.log_file",
     "RecordScan": "kafka_format.columnar.records",
+    "assert_clean": "pipelines.audit.python",
+    "audit": "pipelines.audit.python",
     "read_leader_epoch_checkpoint": "kafka_format.leader_epoch_file",
     "read_meta_properties": "kafka_format.properties_file",
     "read_offset_checkpoint": "kafka_format.checkpoint_file",

@@ -1,20 +1,21 @@
 """Spark and processes over the rules of kafka_log.
 
-audit            findings, worst first
-compaction/      the job `compact`
-engine/          run tasks in this process, in processes or on Spark
-export/          tables to Delta or Parquet
-log_directory    LogDirectory: every table as a method, for notebooks
-manifest         SHA-256 of what was read
-metadata         the job `metadata`
-offsets          the job `offsets`
-recovery         the job `recover`
-report/          results as text and HTML
-retention        the job `retain`
-session          the SparkSession
-source/          the data source `kafka_files`
-transactions     the job `transactions`
-values           keys and values as text, JSON or Avro
+audit/               the job `audit`
+compaction/          the job `compact`
+engine/              run tasks in this process, in processes or on Spark
+export/              tables to Delta or Parquet
+log_directory        LogDirectory: every table as a method, for notebooks
+manifest             SHA-256 of what was read
+metadata             the job `metadata`
+offsets              the job `offsets`
+partition_selection  by globs of topics, and by numbers
+recovery             the job `recover`
+report/              results as text and HTML
+retention            the job `retain`
+session              the SparkSession
+source/              the data source `kafka_files`
+transactions         the job `transactions`
+values               keys and values as text, JSON or Avro
 """
 
 from __future__ import annotations

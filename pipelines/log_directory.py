@@ -210,7 +210,7 @@ class LogDirectory:
 
     def audit(self, **options: Unpack[TableOptions]) -> DataFrame:
         """Return the findings, the worst first, with the titles of their rules."""
-        from pipelines.audit import worst_first
+        from pipelines.audit.worst_first import worst_first
 
         if "columns" in options:
             raise OptionsError("columns: an audit has all columns of the findings")

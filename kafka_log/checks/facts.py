@@ -57,6 +57,8 @@ class AuditedPartition:
     knows_settings: bool = False
     """Whether the cluster metadata, or the user, gave the settings of the topic."""
     depth: Depth = Depth.FULL
+    is_whole: bool = True
+    """Whether its directory was given, not only some of its files: other files may be missing."""
     never_cleaned: bool = False
     """Whether the checkpoints of its log dir show that no cleaner has worked on it
     (kafka_log.inventory.lost_segments.was_never_cleaned)."""

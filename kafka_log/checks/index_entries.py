@@ -55,7 +55,6 @@ LONGEST_STRETCH = 32 * 1024 * 1024
 
 A follower appends up to replica.fetch.response.max.bytes (10 MiB) at once, the cleaner less. To
 reach the rest by restarts takes thousands of them, each before an interval is full."""
-_LARGEST = 2**63 - 1
 
 
 class OffsetEntries:
@@ -68,7 +67,6 @@ class OffsetEntries:
         self._about = about
         self._position = entries["position"].astype(np.int64)
         self._offset = entries["relative_offset"].astype(np.int64) + base_offset
-        self._next_position = np.append(self._position[1:], _LARGEST)
         self._interval = interval
         self._next = 0
         """The first entry whose position is not reached yet."""
@@ -135,7 +133,8 @@ class OffsetEntries:
         ends = batches.last_offset[batch] == offset
         has_gaps = (batches.magic >= 2) & (batches.record_count <= batches.last_offset_delta)
         held = has_gaps[batch] & (piece.first_offset[batch] <= offset)
-        overlaps = batches.position[batch] >= self._next_position[rows]
+        following = np.minimum(rows + 1, len(self._position) - 1)
+        overlaps = (batches.position[batch] >= self._position[following]) & (following > rows)
         wrong = ~is_later & (~(ends | held) | overlaps)
         wrong &= piece.is_sound[batch] & piece.follows[batch]
         yield from self._report_offsets(rows[wrong | is_later_but_one])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     Table = tuple[tuple[type[FormatError], str], ...]
 
+WRONG_CHECKSUM = "LOG001"
+"""A batch whose stored checksum is not the computed one."""
 NOT_A_BATCH = "LOG002"
 """Bytes that cannot be a batch."""
 NOT_DECODABLE = "LOG003"
@@ -37,11 +39,11 @@ EPOCH_GOES_BACK = "LOG013"
 HIDDEN_BYTES = "LOG014"
 """Bytes in a batch that no reader looks at."""
 
-UNREAD_IDS = frozenset({"LOG001", NOT_A_BATCH, NOT_DECODABLE, "LOG004", "LOG005"})
+UNREAD_IDS = frozenset({WRONG_CHECKSUM, NOT_A_BATCH, NOT_DECODABLE, "LOG004", "LOG005"})
 """Something in a log could not be read."""
 
 _IN_A_BATCH: Table = (
-    (CrcMismatchError, "LOG001"),
+    (CrcMismatchError, WRONG_CHECKSUM),
     (OverLimitError, OVER_LIMIT),
     (FormatError, NOT_DECODABLE),
 )

@@ -4,6 +4,7 @@
         ...                                              renamed to `out` at the end, or removed
     with whole_partition(target, scratch) as attempt:    the same for one partition; if several
         ...                                              attempts run, the first to finish wins
+    with whole_file(report, evidence) as file:           a text file, the same
     with exclusive(log_dir):                             `.lock` held, as a broker holds it
         ...
 
@@ -21,7 +22,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from kafka_format.access import Access, access, kind_of
 from kafka_format.checkpoint_file import (
@@ -77,10 +78,7 @@ def check_output(
     """Raise OutputError if the output exists or is inside the evidence. Writes nothing."""
     out = Path(output)
     target = out.resolve()
-    for source in evidence:
-        resolved = Path(source).resolve()
-        if target == resolved or resolved in target.parents:
-            raise OutputError(f"{out}: output must not be inside the evidence ({source})")
+    ensure_outside(out, evidence)
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         found = "a symbolic link" if out.is_symlink() else "a file"
         raise OutputError(f"{out}: found {found}, expected a new or empty directory")
@@ -90,6 +88,49 @@ def check_output(
         raise OutputError(
             f"{out.parent}: found no such directory, expected the parent of the output"
         )
+
+
+def ensure_outside(
+    output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
+) -> None:
+    """Raise OutputError if the output is, or is inside, one of the paths of the evidence."""
+    target = Path(output).resolve()
+    for source in evidence:
+        resolved = Path(source).resolve()
+        if target == resolved or resolved in target.parents:
+            raise OutputError(f"{output}: output must not be inside the evidence ({source})")
+
+
+def check_output_file(
+    output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
+) -> None:
+    """Raise OutputError if a file cannot be written here. An existing file will be replaced."""
+    out = Path(output)
+    ensure_outside(out, evidence)
+    if os.path.lexists(out) and (out.is_symlink() or not out.is_file()):
+        found = "a symbolic link" if out.is_symlink() else kind_of(out.stat())
+        raise OutputError(f"{out}: found {found}, expected a new or a regular file")
+    if not out.absolute().parent.is_dir():
+        raise OutputError(
+            f"{out.parent}: found no such directory, expected the parent of the output"
+        )
+
+
+@contextlib.contextmanager
+def whole_file(
+    output: str | os.PathLike[str], evidence: Iterable[str | os.PathLike[str]]
+) -> Iterator[TextIO]:
+    """Yield a text file to write. It gets its name at the end, and is removed after an error."""
+    check_output_file(output, evidence)
+    target = Path(output).absolute()
+    with _attempt(target, target.parent, hidden=True) as attempt:
+        own = attempt / "file"
+        with own.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        own.replace(target)
+    _sync(target.parent)
 
 
 @contextlib.contextmanager

@@ -15,9 +15,11 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+import sys
 import traceback
 from functools import partial
 from multiprocessing import connection
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kafka_format.access import watching
@@ -107,7 +109,8 @@ class _Worker:
         self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
             target=_work, args=(theirs, function), daemon=True
         )
-        with CleanStart():  # the first also starts multiprocessing's server and tracker
+        # The first also starts multiprocessing's server and tracker.
+        with CleanStart(), _without_main():
             self.process.start()
         theirs.close()
         self.number: int | None = None
@@ -133,6 +136,20 @@ class _Worker:
 
     def close(self) -> None:
         self.pipe.close()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep a process from running the program again that called us: it may be a plain script.
+
+    multiprocessing imports the main module in each process. Our functions are in other modules.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 def _death_text(exit_code: int | None) -> str:

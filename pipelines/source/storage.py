@@ -117,7 +117,7 @@ class Storage:
                 log_dirs=(*inventory.log_dirs, *more.log_dirs),
                 problems=(*inventory.problems, *more.problems),
             )
-        if not _has_anything(inventory):
+        if not has_anything(inventory):
             where = ", ".join(map(shown, self.paths))
             also = "".join(f"; {each.path}: {each.message}" for each in inventory.problems[:1])
             raise StorageError(f"{where}: no Kafka files found{also}")
@@ -204,7 +204,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _has_anything(inventory: Inventory) -> bool:
+def has_anything(inventory: Inventory) -> bool:
     """Return whether any name there is Kafka's; a file that was given has not been checked yet."""
     return any(
         log_dir.meta is not None

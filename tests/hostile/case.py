@@ -7,6 +7,11 @@ from pathlib import Path
 from tests.hostile import healthy, logs
 
 VERBS: dict[str, tuple[str, ...]] = {
+    "audit": ("audit", "--engine", "local", "--all", "--now", "2026-11-17T00:00:00Z"),
+    "audit json": (
+        *("audit", "--engine", "local", "--show-data", "--now", "2026-11-17T00:00:00Z"),
+        *("--format", "json"),
+    ),
     "list": ("list",),
     "list --files": ("list", "--files", "--segments"),
     "dump": ("dump", "--print-data-log"),
@@ -30,7 +35,7 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 """Every verb that needs no Spark, with options that make it read as much as it can."""
 
-SHORT = frozenset({"recover", "compact --explain-key"})
+SHORT = frozenset({"audit", "audit json", "recover", "compact --explain-key"})
 """Verbs that print only what they were asked for: healthy partitions are not among it."""
 
 QUICK, SLOW = 20, 60

@@ -10,9 +10,9 @@ from jobs import cli
     [
         ("tail", "dump"),
         ("ls", "list"),
-        ("fsck", "recover"),
+        ("fsck", "audit"),
         ("clean", "compact"),
-        ("verify", "dump"),
+        ("verify", "audit"),
         ("exprot", "export"),
         ("offset", "offsets"),
         ("compaction", "compact"),

@@ -11,7 +11,7 @@ from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("compact", "dump", "list", "offsets", "recover", "retain", "transactions")
+VERBS = ("audit", "compact", "dump", "list", "offsets", "recover", "retain", "transactions")
 FULL = Path("/dev/full")
 ANSWERS = [
     *((verb, "PATH", "--format", form) for verb in VERBS for form in ("text", "json")),

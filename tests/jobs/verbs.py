@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from jobs import compact, dump, offsets, recover, retain, transactions
+from jobs import audit, compact, dump, offsets, recover, retain, transactions
 from jobs import list as list_verb
 from jobs.options import CLEAN
 
 VERBS = {
+    "audit": audit.main,
     "list": list_verb.main,
     "dump": dump.main,
     "offsets": offsets.main,

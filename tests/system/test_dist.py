@@ -60,4 +60,8 @@ def test_the_wheel_has_every_module_and_nothing_that_was_left_about(wheel):
         str(path.relative_to(ROOT)) for name in packages for path in (ROOT / name).rglob("*.py")
     }
     assert modules <= names
-    assert {name for name in names if not name.endswith(".py")} == {"pipelines/spark-defaults.conf"}
+    pages = {
+        f"pipelines/finding_pages/{path.name}" for path in (ROOT / "docs" / "findings").glob("*.md")
+    }
+    others = {name for name in names if not name.endswith(".py")}
+    assert others == {"pipelines/spark-defaults.conf", *pages}
