@@ -11,6 +11,7 @@ damage/        find valid batches around damage
 disk/          the interface to the disk: files, overlays, complete outputs
 dump/          what kafka-dump-log prints
 errors         the errors of a log
+image/         the cluster at an offset or a time, from the KRaft metadata log
 indexes/       offset, time and transaction index of a segment
 inventory/     what is in log dirs, read-only
 loading/       what a restart does: recovery

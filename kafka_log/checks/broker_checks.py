@@ -18,6 +18,7 @@ from kafka_log.checks.facts import AuditedBroker, Depth
 from kafka_log.checks.identities import check_identities, registration_findings
 from kafka_log.checks.leftovers import check_leftovers
 from kafka_log.checks.remote_storage import check_remote_storage
+from kafka_log.checks.transaction_checks import check_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -37,6 +38,7 @@ CHECKS: tuple[BrokerCheck, ...] = (
     check_checkpoints,
     check_identities,
     check_leftovers,
+    check_transactions,
     check_committed_offsets,
     check_remote_storage,
 )
