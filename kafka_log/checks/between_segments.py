@@ -37,7 +37,7 @@ def check_between_segments(
     log_start_offset = audited.partition.log_start_offset or 0
     for segment, following in pairwise(summaries):
         end, next_base = segment.next_offset, following.base_offset
-        is_needed = not segment.is_damaged and next_base > log_start_offset
+        is_needed = _is_read_to_its_end(segment) and next_base > log_start_offset
         offsets = missing_offsets(end, next_base) if reports_gaps and is_needed else ""
         if offsets:
             yield Finding.of(
@@ -55,6 +55,13 @@ def check_between_segments(
                 f"a segment that begins at {end} or later",
                 offset=next_base,
             )
+
+
+def _is_read_to_its_end(segment: SegmentSummary) -> bool:
+    """Whether its damage, if any, is only a torn or zeroed end: what follows there is lost."""
+    return not segment.is_damaged or (
+        not segment.has_damage_before_end and segment.valid_bytes < segment.size_in_bytes
+    )
 
 
 def is_never_compacted(audited: AuditedPartition, summaries: Sequence[SegmentSummary]) -> bool:

@@ -107,6 +107,8 @@ class SegmentSummary:
     """Whether offsets are missing between its batches, or records in them: it was compacted."""
     is_damaged: bool = False
     """Whether something in it could not be read."""
+    has_damage_before_end: bool = False
+    """Whether that is more than a torn or zeroed end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,10 +129,10 @@ def _unregistered(broker: Broker, image: _Image) -> Iterator[Finding]:
             each.state in _REPLICAS and each.topic != CLUSTER_METADATA_TOPIC
             for each in log_dir.partitions
         )
-        if directory_id is None or not image.registered or not has_replicas:
+        if log_dir.meta is None or not image.registered or not has_replicas:
             continue
         if directory_id not in image.registered:
-            found = f"directory.id={uuid_text(directory_id)}"
+            found = f"directory.id={uuid_text(directory_id)}" if directory_id else "no directory.id"
             expected = f"one of {_shown_ids(image.registered)}"
             yield Finding.of("MET013", About(_meta_path(log_dir)), found, expected)
 

@@ -21,7 +21,12 @@ from kafka_log.checks.control_batches import ControlCheck
 from kafka_log.checks.facts import Depth
 from kafka_log.checks.finding import Finding
 from kafka_log.checks.log_pieces import LogPieces
-from kafka_log.checks.offsets_in_log import MaxTimestamps, OffsetRange, RecordOffsets
+from kafka_log.checks.offsets_in_log import (
+    MaxTimestamps,
+    OffsetRange,
+    RecordOffsets,
+    SnapshotOffsets,
+)
 from kafka_log.checks.records import record_check
 from kafka_log.damage.findings import NOT_A_BATCH, OVER_LIMIT, batch_finding_id, gap_finding_id
 from kafka_log.damage.resync import BatchSearch
@@ -49,7 +54,7 @@ def check_log(
     depth: Depth = Depth.FULL,
     more: Sequence[PieceCheck] = (),
 ) -> Iterator[Finding]:
-    """Check a whole `.log` file or metadata snapshot. At most one batch is in memory.
+    """Check a whole `.log` file. At most one batch is in memory.
 
     A log has a `base_offset` (its name), and perhaps a `next_base`, that of the next segment.
     Without `verify`, a wrong checksum is not a finding. `more` checks see the same pieces.
@@ -86,6 +91,11 @@ def check_log(
             next_offset = int(piece.batches.last_offset[-1]) + 1
     if (unread := search.unread(about.path)) is not None:
         yield Finding.of_error(NOT_A_BATCH, about, unread)
+
+
+def check_snapshot(log: BinaryIO, about: About) -> Iterator[Finding]:
+    """Check a metadata snapshot: batches like those of a log, with offsets from 0."""
+    yield from check_log(log, about, more=(SnapshotOffsets(about),))
 
 
 def _piece_checks(

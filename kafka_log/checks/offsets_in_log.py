@@ -96,6 +96,26 @@ class _Spans:
         self.start = self.end - self.count
 
 
+class SnapshotOffsets:
+    """The offsets of a metadata snapshot's batches: they count its records from 0."""
+
+    def __init__(self, about: About) -> None:
+        self._about = about
+        self._next = 0
+
+    def findings(self, piece: LogPiece) -> Iterator[Finding]:
+        """Yield batches that do not begin after the one before."""
+        batches = piece.batches
+        if not len(batches) or piece.is_continuation:
+            return
+        expected = np.concatenate(([self._next], batches.last_offset[:-1] + 1))
+        self._next = int(batches.last_offset[-1]) + 1
+        is_known = piece.is_sound & piece.follows
+        for batch in np.flatnonzero((batches.base_offset != expected) & is_known).tolist():
+            found = f"a batch at offset {batches.base_offset[batch]}"
+            yield piece.finding("LOG015", self._about, batch, found, f"offset {expected[batch]}")
+
+
 class RecordOffsets:
     """The offsets that the records of a batch must have."""
 

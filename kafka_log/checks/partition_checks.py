@@ -32,7 +32,7 @@ from kafka_log.checks.between_segments import check_between_segments, is_never_c
 from kafka_log.checks.compaction_checks import check_compaction
 from kafka_log.checks.facts import PartitionFacts
 from kafka_log.checks.leader_epochs import LeaderEpochCheck
-from kafka_log.checks.logs import check_log
+from kafka_log.checks.logs import check_snapshot
 from kafka_log.checks.producer_replay import PartitionReplay
 from kafka_log.checks.side_files import check_leader_epochs, check_transaction_index
 from kafka_log.checks.small_files import UNCHECKED, check_small_file
@@ -159,7 +159,7 @@ class _PartitionCheck:
         about = self._audited.about(file.path)
         try:
             with opened(self._files, Path(file.path).name) as log:
-                yield from check_log(cast("BinaryIO", log.reader()), about)
+                yield from check_snapshot(cast("BinaryIO", log.reader()), about)
         except (OSError, FormatError) as error:
             self.errors.append(error)
 

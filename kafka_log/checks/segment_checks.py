@@ -42,7 +42,8 @@ def check_segment(
     if log is None:
         return
     totals = SegmentTotals(log.path, segment.base_offset)
-    is_closed, is_damaged = _is_closed(audited, next_base), False
+    is_closed = _is_closed(audited, next_base)
+    damage: set[str] = set()
     with opened(files, Path(log.path).name) as file:
         indexes = SegmentIndexes(audited, segment, files, log_size=file.size, is_closed=is_closed)
         yield from indexes.form_findings()
@@ -54,10 +55,10 @@ def check_segment(
             depth=audited.depth,
             more=(totals, *indexes.checks()),
         ):
-            is_damaged |= finding.id in UNREAD_IDS
+            damage |= {finding.id} & UNREAD_IDS
             yield finding
         yield from indexes.finish(is_full=next_base is not None)
-        summary = totals.summary(size_in_bytes=file.size, is_damaged=is_damaged)
+        summary = totals.summary(size_in_bytes=file.size, damage=damage)
     if summary.batches:
         yield from _missing_indexes(audited, segment, is_closed=is_closed)
     yield summary

@@ -8,9 +8,11 @@ import numpy as np
 
 from kafka_format.attributes import DELETE_HORIZON
 from kafka_log.checks.facts import SegmentSummary
+from kafka_log.damage.findings import END_IDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from kafka_log.checks.finding import Finding
     from kafka_log.checks.log_pieces import LogPiece
@@ -43,7 +45,8 @@ class SegmentTotals:
                 self._add_batches(piece, rows)
         yield from ()
 
-    def summary(self, *, size_in_bytes: int, is_damaged: bool) -> SegmentSummary:
+    def summary(self, *, size_in_bytes: int, damage: AbstractSet[str]) -> SegmentSummary:
+        """Return the sums; `damage` are the rules of what could not be read."""
         first_epoch, last_epoch = self._epochs or (None, None)
         return SegmentSummary(
             path=self._path,
@@ -59,7 +62,8 @@ class SegmentTotals:
             first_leader_epoch=first_epoch,
             last_leader_epoch=last_epoch,
             has_gaps=self._has_gaps,
-            is_damaged=is_damaged,
+            is_damaged=bool(damage),
+            has_damage_before_end=bool(damage - END_IDS),
             **self._counts,
         )
 

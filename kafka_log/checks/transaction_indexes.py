@@ -125,7 +125,8 @@ class TransactionIndexCheck:
             return
         if entry.first_offset != txn.first_offset:
             first = min(entry.first_offset, txn.first_offset)
-            if txn.since <= first and first >= index.log_start_offset:
+            is_possible = 0 <= entry.first_offset <= entry.last_offset
+            if not is_possible or (txn.since <= first and first >= index.log_start_offset):
                 yield _finding("TXN005", index, txn, _shown(entry), _shown(txn), position)
             return
         yield from self._compare_stable(index, markers, txn, found)

@@ -39,7 +39,9 @@ EPOCH_GOES_BACK = "LOG013"
 HIDDEN_BYTES = "LOG014"
 """Bytes in a batch that no reader looks at."""
 
-UNREAD_IDS = frozenset({WRONG_CHECKSUM, NOT_A_BATCH, NOT_DECODABLE, "LOG004", "LOG005"})
+END_IDS = frozenset({"LOG004", "LOG005"})
+"""The end of a log is torn or zeroed."""
+UNREAD_IDS = frozenset({WRONG_CHECKSUM, NOT_A_BATCH, NOT_DECODABLE}) | END_IDS
 """Something in a log could not be read."""
 
 _IN_A_BATCH: Table = (

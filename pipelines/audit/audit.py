@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 from kafka_log.checks.broker_checks import check_broker, inventory_findings
 from kafka_log.checks.facts import NotChecked, PartitionFacts, SegmentSummary
 from kafka_log.checks.finding import About, Finding
-from kafka_log.checks.logs import check_log
+from kafka_log.checks.logs import check_snapshot
 from kafka_log.checks.small_files import check_small_file
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.inventory.file_limits import largest_size
@@ -197,7 +197,7 @@ def _log_dir_file(files: DiskFiles, about: About, name: str) -> Iterator[Finding
     if kind is FileKind.BOOTSTRAP_CHECKPOINT:
         about = about._replace(topic=CLUSTER_METADATA_TOPIC)
         with opened(files, name) as file:
-            yield from check_log(cast("BinaryIO", file.reader()), about)
+            yield from check_snapshot(cast("BinaryIO", file.reader()), about)
     elif kind not in (FileKind.UNKNOWN, FileKind.LOCK):
         data = files.read(name, limit=largest_size(kind))
         yield from check_small_file(kind, data, 0, about)

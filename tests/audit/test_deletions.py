@@ -16,6 +16,9 @@ UNSEEN = {
     "cleaner-offset-checkpoint": "a broker without a cleaner has none; the cleaner starts over",
     "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint": "a newer snapshot is there",
     "__cluster_metadata-0/00000000000000000051-0000000001.checkpoint": "the log has all of it",
+    "__cluster_metadata-0/00000000000000000000.index": "the last segment of a Raft log that is in "
+    "use may have none yet, and the marker of a clean stop is not about that log",
+    "__cluster_metadata-0/00000000000000000000.timeindex": "as its offset index",
     "__cluster_metadata-0/00000000000000000052.snapshot": "of an earlier stop: Kafka deletes those",
     "__transaction_state-0/00000000000000000020.snapshot": "of an earlier stop",
     "orders-0/00000000000000000033.snapshot": "of an earlier stop",
@@ -30,8 +33,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     return Bench(golden.shared("small-4.3.1") / "data", tmp_path_factory.mktemp("deletions"))
 
 
-def test_the_healthy_directory_has_no_findings(bench: Bench) -> None:
-    assert not bench.healthy
+def test_the_healthy_directory_has_an_open_transaction_and_no_findings(bench: Bench) -> None:
+    assert [each.id for each in bench.healthy] == ["TRN001"]
 
 
 def test_every_file_that_is_removed_is_missed(bench: Bench) -> None:
@@ -83,15 +86,16 @@ def test_a_segment_in_place_of_another_is_reported(bench: Bench, endings: set[st
 
 @pytest.mark.parametrize("endings", [LOG, SEGMENT], ids=["log", "segment"])
 def test_a_segment_of_another_partition_is_reported(bench: Bench, endings: set[str]) -> None:
+    """Not in a compacted log: a segment that fits its gaps may be its own."""
     stems = [f"{each}/{stem}" for each in bench.partitions() for stem in bench.segments(each)]
     foreign = [
         (source, target)
         for source, target in permutations(stems, 2)
         if source.split("/")[0] != target.split("/")[0]
-        and target.startswith(PARTITIONS)
+        and target.startswith("orders-")
         and bench.files[f"{source}.log"]
     ]
-    assert len(foreign) > 200
+    assert len(foreign) > 100
     for source, target in foreign[::5] if endings == SEGMENT else foreign[::3]:
         with bench.with_files(_contents(bench, source, target, endings)):
             assert bench.seen().damage, (source, target)

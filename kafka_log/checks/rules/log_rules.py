@@ -117,4 +117,11 @@ LOG_RULES: dict[str, Rule] = {
         "Somebody wrote them on purpose, or changed the record count: `kafka-forensics dump` "
         "prints the batch at its position. Compare with another replica.",
     ),
+    "LOG015": Rule(
+        _N,
+        "a metadata snapshot with other offsets than Kafka gives its batches",
+        "Nothing: a snapshot is read from its first to its last record, whatever their offsets.",
+        "Compare the snapshot with that of another node: something changed the file after Kafka "
+        "wrote it.",
+    ),
 }

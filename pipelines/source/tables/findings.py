@@ -16,7 +16,7 @@ from kafka_format.file_kinds import BATCH_FILE_KINDS
 from kafka_log.checks.broker_checks import inventory_findings
 from kafka_log.checks.facts import Depth, SegmentSummary
 from kafka_log.checks.finding import About, Finding
-from kafka_log.checks.logs import check_log
+from kafka_log.checks.logs import check_log, check_snapshot
 from kafka_log.checks.small_files import UNCHECKED, check_small_file
 from kafka_log.clock import system_clock
 from kafka_log.damage.findings import WRONG_CHECKSUM
@@ -141,9 +141,12 @@ def _content_findings(task: FileTask, storage: Storage, about: About) -> Iterato
     kind, name = task.file.name.kind, Path(about.path).name
     files = storage.files(about.path[: -len(name) - 1])
     if kind in BATCH_FILE_KINDS:
-        base_offset = task.file.offset if kind is FileKind.LOG else None
         with opened(files, name) as file:
-            yield from check_log(cast("BinaryIO", file.reader()), about, base_offset=base_offset)
+            log = cast("BinaryIO", file.reader())
+            if kind is FileKind.LOG:
+                yield from check_log(log, about, base_offset=task.file.offset)
+            else:
+                yield from check_snapshot(log, about)
     elif kind not in UNCHECKED:
         data = files.read(name, limit=largest_size(kind))
         yield from check_small_file(kind, data, task.file.offset or 0, about)
