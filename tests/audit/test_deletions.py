@@ -13,7 +13,6 @@ PARTITIONS = ("orders-0", "orders-1", "compacted-0")
 UNSEEN = {
     ".kafka_cleanshutdown": "a broker that was killed leaves none, and a restart recovers the logs",
     "bootstrap.checkpoint": "read only while the metadata log is empty",
-    "cleaner-offset-checkpoint": "a broker without a cleaner has none; the cleaner starts over",
     "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint": "a newer snapshot is there",
     "__cluster_metadata-0/00000000000000000051-0000000001.checkpoint": "the log has all of it",
     "__cluster_metadata-0/00000000000000000000.index": "the last segment of a Raft log that is in "
