@@ -1,8 +1,9 @@
 """Exit codes by verb of the cases that differ from the default of their class.
 
 Recorded from a run and reviewed by hand, group by group: a verb ends with 1 only for what it reads.
-`list` reads names, small files and the end of each log; `retain` reads batch headers; `offsets`,
-`transactions` and `recover` also control records and the wrappers of magic 0 and 1; `dump` and `compact` read records.
+`list` reads names, small files and the end of each log; `retain` reads batch headers;
+`transactions` also control records; `offsets` and `recover` also the wrappers of magic 0 and 1;
+`dump` and `compact` read records. `offsets` stops at a torn batch, `transactions` looks beyond it.
 Kafka accepts magics above 2, odd timestamps, epochs and sequences in a log, and so do we.
 """
 
