@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from benchmarks import (
     append,
+    audit,
     clean,
     clean_scale,
     clean_spark,
@@ -40,14 +41,19 @@ SECTIONS = (
     "append",
     "spark",
     "export",
+    "audit",
     "clean",
     "clean_spark",
     "clean_scale",
 )
-_CLEANED = {"clean", "clean_spark"}
 _READ_SEGMENTS = {"decode", "dump", "recovery", "spark"}
 MEGABYTES = 256
 CLEAN_MEGABYTES = 1024
+_SIZES = {
+    "clean": CLEAN_MEGABYTES,
+    "clean_spark": CLEAN_MEGABYTES,
+    "audit": audit.MEGABYTES // audit.PARTITIONS,
+}
 
 
 def main() -> int:
@@ -60,7 +66,7 @@ def main() -> int:
                 chain([f"### {section.title}", ""], _with_progress(name, section.table()))
             )
             if options.write:
-                size = options.megabytes or (CLEAN_MEGABYTES if name in _CLEANED else MEGABYTES)
+                size = options.megabytes or _SIZES.get(name, MEGABYTES)
                 _write(name, [_setting(size), "", *lines])
     return 0
 
@@ -106,6 +112,10 @@ def _sections(oracle: Oracle, options: argparse.Namespace) -> dict[str, Section]
         "spark": Section(
             "Spark on two threads: a directory, Parquet, a live broker",
             lambda: spark.table(segments),
+        ),
+        "audit": Section(
+            f"Audit of a disk with {audit.PARTITIONS} partitions, whole commands",
+            lambda: audit.table(oracle, options.megabytes or audit.MEGABYTES, only=options.only),
         ),
         "export": Section("Export of a small directory, whole commands", export.table),
     }

@@ -16,7 +16,7 @@ MODES = {
 }
 
 
-def _seconds(command: list[str]) -> float:
+def seconds_of(command: list[str]) -> float:
     nowhere = subprocess.DEVNULL
     begin = time.perf_counter()
     subprocess.run(
@@ -32,9 +32,9 @@ def compare(segment: SegmentFile, mode: str) -> dict[str, float]:
     json = [*ours, "--format", "json"]
     times: dict[str, list[float]] = {"original": [], "text": [], "json": []}
     for _ in range(ROUNDS):
-        times["original"].append(_seconds(theirs))
-        times["text"].append(_seconds(ours))
-        times["json"].append(_seconds(json))
+        times["original"].append(seconds_of(theirs))
+        times["text"].append(seconds_of(ours))
+        times["json"].append(seconds_of(json))
     return {name: min(seconds) for name, seconds in times.items()}
 
 

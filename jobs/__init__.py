@@ -8,6 +8,7 @@
     dump                    the verb `dump`
     export                  the verb `export`
     list                    the verb `list`
+    metadata                the verb `metadata`
     offsets                 the verb `offsets`
     options                 what verbs share: options, exit codes, errors
     outcome                 the outcome of a verb: rows, failures, exit code
@@ -18,6 +19,7 @@
     running                 the warning that a broker is running
     selected_partitions     find the partitions to work on, and report problems
     table                   tables and JSON lines
+    transactions            the verb `transactions`
 
 `python -m jobs.cli` has the current directory first on the search path, and that may be evidence:
 it is dropped here, before anything else is imported. Our own packages come from beside this one.

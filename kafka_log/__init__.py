@@ -6,10 +6,12 @@ checks/        findings: what is wrong in a log directory
 cleaner/       log compaction
 clock          clocks and schedulers that the caller passes in
 config/        settings of brokers and topics
+coordinators/  what coordinators hold: committed offsets, segments in tiered storage
 damage/        find valid batches around damage
 disk/          the interface to the disk: files, overlays, complete outputs
 dump/          what kafka-dump-log prints
 errors         the errors of a log
+image/         the cluster at an offset or a time, from the KRaft metadata log
 indexes/       offset, time and transaction index of a segment
 inventory/     what is in log dirs, read-only
 loading/       what a restart does: recovery

@@ -6,6 +6,7 @@ engine/              run tasks in this process, in processes or on Spark
 export/              tables to Delta or Parquet
 log_directory        LogDirectory: every table as a method, for notebooks
 manifest             SHA-256 of what was read
+metadata             the job `metadata`
 offsets              the job `offsets`
 partition_selection  by globs of topics, and by numbers
 recovery             the job `recover`
@@ -13,6 +14,7 @@ report/              results as text and HTML
 retention            the job `retain`
 session              the SparkSession
 source/              the data source `kafka_files`
+transactions         the job `transactions`
 values               keys and values as text, JSON or Avro
 """
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from pipelines.report.summary import Summary
 from pipelines.source.options import OptionsError, parse_options
-from pipelines.source.schema import COLUMNS, nearest
+from pipelines.source.schema import COLUMNS, VIEWS, nearest
 from pipelines.source.selection import ensure_matches
 from pipelines.source.storage import Storage, StorageError, shown
 
@@ -108,7 +108,10 @@ class LogDirectory:
         tables: Iterable[str] = tuple(COLUMNS),
         **options: Unpack[TableOptions],
     ) -> list[str]:
-        """Create one temporary view per table, such as `kafka_records`. Returns their names."""
+        """Create one temporary view per table, such as `kafka_records`. Returns their names.
+
+        With `transactions` comes `kafka_open_transactions`: those without a marker.
+        """
         if "columns" in options:
             raise OptionsError("columns: views have all columns of their tables")
         names = []
@@ -116,6 +119,11 @@ class LogDirectory:
             name = f"{prefix}_{table}" if prefix else table
             self.table(table, **options).createOrReplaceTempView(name)
             names.append(name)
+            for part, (whole, condition) in VIEWS.items():
+                if whole == table:
+                    view = f"{prefix}_{part}" if prefix else part
+                    self.spark.table(name).where(condition).createOrReplaceTempView(view)
+                    names.append(view)
         return names
 
     def records(
@@ -214,6 +222,21 @@ class LogDirectory:
         `now` is the time to assume; `settings` (Kafka's names) override those of the topics.
         """
         return self.table("compaction", **options)
+
+    def transactions(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """One row per transaction of a partition: open, hanging, committed or aborted.
+
+        `now` is the time to assume; only what is idle for long enough can hang.
+        """
+        return self.table("transactions", **options)
+
+    def producers(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """One row per producer of a partition, as a broker's DescribeProducers answers."""
+        return self.table("producers", **options)
+
+    def transactional_ids(self, **options: Unpack[TableOptions]) -> DataFrame:
+        """One row per transactional id, as its coordinator has it."""
+        return self.table("transactional_ids", **options)
 
     def __repr__(self) -> str:
         name = f"LogDirectory({', '.join(map(repr, map(shown, self.paths)))})"

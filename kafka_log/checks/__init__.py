@@ -4,6 +4,8 @@ batch_headers        magic, attributes, leader epochs, and bytes that no reader 
 between_segments     lost segments, gaps and overlaps
 broker_checks        one broker: what its log dirs, metadata and internal topics say of each other
 checkpoint_checks    the offset checkpoints against the logs
+committed_offsets    commits of groups against the logs they are for
+compaction_checks    what stops the cleaner, and what it has left
 continuity           from which offset on nothing is missing
 control_batches      transaction markers, and other control records
 directories          findings from names and directories
@@ -20,6 +22,7 @@ partition_checks     one partition: what its files say of each other
 producer_replay      the producers of a partition, batch by batch
 producer_snapshots   a snapshot against the producers that the log implies
 records              records of Kafka's internal topics
+remote_storage       segments in tiered storage
 rules/               the rules by their ids
 segment_checks       one segment: its `.log`, and the index files next to it
 segment_indexes      the indexes of one segment, checked while its log is read
@@ -29,5 +32,6 @@ side_files           entries of the files next to a log
 small_files          the form of any small file
 snapshot_files       the snapshots of a partition, in order
 time_indexes         whether a time index covers its whole log
+transaction_checks   open and hanging transactions, markers, the coordinator's records
 transaction_indexes  a `.txnindex` against the markers of its segment
 """

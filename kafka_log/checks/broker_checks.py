@@ -12,10 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_log.checks.checkpoint_checks import check_checkpoints
+from kafka_log.checks.committed_offsets import check_committed_offsets
 from kafka_log.checks.directories import directory_findings
 from kafka_log.checks.facts import AuditedBroker, Depth
 from kafka_log.checks.identities import check_identities, registration_findings
 from kafka_log.checks.leftovers import check_leftovers
+from kafka_log.checks.remote_storage import check_remote_storage
+from kafka_log.checks.transaction_checks import check_transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +38,9 @@ CHECKS: tuple[BrokerCheck, ...] = (
     check_checkpoints,
     check_identities,
     check_leftovers,
+    check_transactions,
+    check_committed_offsets,
+    check_remote_storage,
 )
 
 

@@ -13,6 +13,7 @@ that check_segment does not read is read here, once.
     snapshot_files          each `.snapshot` against the producers at its offset
     leader_epochs           leader-epoch-checkpoint against the batches
     small_files             the form of all others
+    compaction_checks       what stops the cleaner, and what it has left
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kafka_format.columnar.headers import HeaderWalk
 from kafka_format.errors import FormatError
 from kafka_format.file_kinds import BATCH_FILE_KINDS
 from kafka_log.checks.between_segments import check_between_segments, is_never_compacted
+from kafka_log.checks.compaction_checks import check_compaction
 from kafka_log.checks.facts import PartitionFacts
 from kafka_log.checks.leader_epochs import LeaderEpochCheck
 from kafka_log.checks.logs import check_log
@@ -66,6 +68,9 @@ def check_partition(
     yield from check_between_segments(audited, summaries)
     check = _PartitionCheck(audited, files, summaries)
     yield from check.run()
+    still_open = open_transactions(check.replay.manager, files, check.bases)
+    first_unstable = min((txn.first_offset for txn in still_open), default=None)
+    yield from check_compaction(audited, files, summaries, first_unstable_offset=first_unstable)
     yield PartitionFacts(
         path=partition.path,
         topic=partition.topic,
@@ -74,7 +79,7 @@ def check_partition(
         log_end_offset=check.log_end_offset,
         segments=tuple(summaries),
         producers=check.replay.producers.entries(),
-        open_transactions=open_transactions(check.replay.manager, files, check.bases),
+        open_transactions=still_open,
     )
     for error in check.errors:
         raise error

@@ -143,6 +143,11 @@ class _Observer:
         self._manager.complete_txn(completed)
         self._manager.on_high_watermark_updated(completed.last_offset + 1)
 
+    def marked(
+        self, run: BatchRun, marker: EndTransactionMarker, entry: ProducerStateEntry
+    ) -> None:
+        """Do nothing: `applied` gets every marker as well."""
+
     def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:
         if not run.flags & CONTROL or marker is None:
             return

@@ -9,11 +9,14 @@ from kafka_format.coordinator_records import CoordinatorTopic, decode_coordinato
 from kafka_format.errors import FormatError
 from kafka_format.message import UnknownMessage
 from kafka_format.metadata_records import decode_metadata_record
+from kafka_format.remote_log_metadata import decode_remote_log_metadata
+from kafka_log.coordinators.remote_segments import REMOTE_LOG_METADATA_TOPIC
 from kafka_log.names import CLUSTER_METADATA_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kafka_format.metadata_records import MetadataRecord
     from kafka_format.primitives import Buffer
 
     RecordCheck = Callable[[Buffer | None, Buffer | None, bool], "Complaint | None"]
@@ -33,6 +36,8 @@ def record_check(topic: str | None) -> RecordCheck | None:
     """Return the check of a topic's records (key, value, is_control); None for user topics."""
     if topic == CLUSTER_METADATA_TOPIC:
         return _check_metadata
+    if topic == REMOTE_LOG_METADATA_TOPIC:
+        return _check_remote
     coordinator = _TOPICS.get(topic or "")
     if coordinator is None:
         return None
@@ -64,9 +69,25 @@ def _check_metadata(key: Buffer | None, value: Buffer | None, is_control: bool) 
         record = decode_metadata_record(value)
     except FormatError as error:
         return Complaint("REC003", error.found, error.expected)
+    return _unknown("REC004", record)
+
+
+def _check_remote(key: Buffer | None, value: Buffer | None, is_control: bool) -> Complaint | None:
+    del key
+    if is_control:
+        return None
+    try:
+        record = decode_remote_log_metadata(value)
+    except FormatError as error:
+        return Complaint("REC005", error.found, error.expected)
+    return _unknown("REC006", record)
+
+
+def _unknown(rule: str, record: MetadataRecord) -> Complaint | None:
+    """Return what is wrong with a framed record that no table has."""
     if record.name is None:
-        return Complaint("REC004", f"api key {record.api_key}", "a known api key")
+        return Complaint(rule, f"api key {record.api_key}", "a known api key")
     if isinstance(record.value, UnknownMessage):
         found = f"version {record.version} of {record.name}"
-        return Complaint("REC004", found, "a known version")
+        return Complaint(rule, found, "a known version")
     return None

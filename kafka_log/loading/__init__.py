@@ -2,6 +2,7 @@
 
 journal               what a loader did to each file, and why
 left_overs            unfinished files of an earlier process (the first passes of a load)
+loaded_producers      the producers after a load, and those that it drops
 log_dir_recovery      what a restart does to a log dir
 log_loader            load the segments of a partition (LogLoader)
 losses                count the bytes, records and offsets that a restart cuts off

@@ -22,13 +22,9 @@ from kafka_format.errors import FormatError, TruncatedError
 from kafka_log.checkpoints import within_log
 from kafka_log.disk.overlay_files import OverlayFiles
 from kafka_log.errors import LogError
-from kafka_log.inventory.log_end import read_log_end
-from kafka_log.loading.rebuild_state import rebuild_producer_state
-from kafka_log.names import FileKind, segment_file_name
-from kafka_log.producers.producer_state import ProducerStateManager
+from kafka_log.loading.loaded_producers import load_producers, log_end_offset
 from kafka_log.producers.transactions import OpenTransaction, read_transactions
-from kafka_log.segment.log_segment import LogSegment
-from kafka_log.segment.log_segments import LogSegments, find_base_offsets
+from kafka_log.segment.log_segments import find_base_offsets
 
 if TYPE_CHECKING:
     import os
@@ -36,7 +32,7 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
-    from kafka_log.producers.producer_state import TxnMetadata
+    from kafka_log.producers.producer_state import ProducerStateManager, TxnMetadata
 
 _NO_WATERMARK = "no high watermark is known: the last stable offset assumes full replication"
 
@@ -84,7 +80,7 @@ def read_offsets(
     """
     files = OverlayFiles(directory, clock)  # the producer state manager writes snapshots
     bases = find_base_offsets(files)
-    end = _log_end(files, bases[-1])
+    end = log_end_offset(files, bases[-1])
     start = max(bases[0], log_start_offset or 0)
     if start > end:
         wiped = f"the log start {start} is beyond the log end {end}: a broker would empty the log"
@@ -95,20 +91,12 @@ def read_offsets(
         if replay:
             stable, held_by = _by_replay(files, start, watermark)
         else:
-            producers = _load_producers(files, bases, config, clock, start=start, end=end)
+            producers = load_producers(files, bases, config, clock, start=start, end=end)
             stable, held_by = _by_producers(producers, start, watermark)
     except (FormatError, LogError) as damage:
         return PartitionOffsets(start, recovery_point, known, None, end, None, damage=damage)
     note = _NO_WATERMARK if known is None else None
     return PartitionOffsets(start, recovery_point, known, stable, end, held_by, note)
-
-
-def _log_end(files: OverlayFiles, base_offset: int) -> int:
-    log, index = (
-        files.path(str(segment_file_name(base_offset, kind)))
-        for kind in (FileKind.LOG, FileKind.OFFSET_INDEX)
-    )
-    return read_log_end(log, base_offset, index=index).offset
 
 
 def _by_replay(files: Files, start: int, watermark: int) -> tuple[int, Holder | None]:
@@ -126,25 +114,6 @@ def _by_replay(files: Files, start: int, watermark: int) -> tuple[int, Holder | 
         holder = Holder(txn.producer_id, None, txn.first_offset, None, txn.last_offset)
         return report.last_stable_offset, holder
     return report.last_stable_offset, None
-
-
-def _load_producers(
-    files: Files, bases: list[int], config: LogConfig, clock: Clock, *, start: int, end: int
-) -> ProducerStateManager:
-    """Load the producers as a starting broker does, from the newest snapshot."""
-    segments = LogSegments()
-    for base in bases:
-        segments.add(LogSegment.open(files, base, config, clock, file_already_exists=True))
-    producers = ProducerStateManager(files, config, clock)
-    rebuild_producer_state(
-        producers,
-        segments,
-        log_start_offset=start,
-        last_offset=end,
-        clock=clock,
-        reload_from_clean_shutdown=False,
-    )
-    return producers
 
 
 def _by_producers(

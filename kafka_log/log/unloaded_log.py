@@ -17,8 +17,9 @@ modification time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
 
+from kafka_format.log_file import LogFile
 from kafka_format.time_index import ENTRY_SIZE, decode_time_index_columns
 from kafka_log.checkpoints import LastRun
 from kafka_log.disk.files import opened
@@ -224,7 +225,7 @@ def _open_epochs(files: Files, scheduler: Scheduler, log_start_offset: int) -> L
 
 
 class UnloadedSegment(LogSegment):
-    """A segment whose files are renamed and deleted, but not read."""
+    """A segment whose files are renamed and deleted. Only its first batch is ever read."""
 
     def __init__(self, files: Files, facts: SegmentFacts, config: LogConfig, clock: Clock) -> None:
         base, size = facts.base_offset, config.segment_index_bytes
@@ -248,6 +249,15 @@ class UnloadedSegment(LogSegment):
 
     def largest_timestamp(self) -> int:
         return self.facts.largest_timestamp()
+
+    def _load_first_batch_timestamp(self) -> int | None:
+        if self._rolling_based_timestamp is None:
+            with opened(self._files, self.log.name) as file:
+                reader = cast("BinaryIO", file.reader())
+                batch = next(LogFile(reader, path=file.path).batches(), None)
+                if batch is not None:
+                    self._rolling_based_timestamp = batch.header.max_timestamp
+        return self._rolling_based_timestamp
 
     def change_file_suffixes(self, old_suffix: str, new_suffix: str) -> None:
         existed = [self._files.exists(name) for name in self.names]

@@ -179,6 +179,12 @@ class ProducerStateEntry:
             self.current_txn_first_offset,
         )
 
+    def is_expired(self, now_ms: int, expiration_ms: int) -> bool:
+        """Whether a broker drops the producer. One with an open transaction stays."""
+        return self.current_txn_first_offset is None and (
+            now_ms - self.last_timestamp >= expiration_ms
+        )
+
     def add_batch(self, producer_epoch: int, batch: BatchMetadata) -> None:
         self._maybe_update_producer_epoch(producer_epoch)
         self.batch_metadata.append(batch)

@@ -8,64 +8,41 @@
 The coordinator will end a transaction that it knows. From transaction version 2 on, an id's
 producer may change while a transaction ends, so its previous and next producer count as well.
 
-The coordinator's side is read from the directories of `__transaction_state`: the last value of each
-transactional id. Mirrors TransactionsCommand.FindHangingTransactionsCommand and TransactionState.
+Mirrors TransactionsCommand.FindHangingTransactionsCommand.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.attributes import CONTROL
-from kafka_format.coordinator_records import CoordinatorTopic, decode_coordinator_record
-from kafka_format.errors import FormatError
-from kafka_format.log_file import LogFile
-from kafka_format.message import Message
 from kafka_log.config.log_config import MINUTE_MS
-from kafka_log.disk.files import opened
-from kafka_log.names import FileKind, FileState, parse_file_name
+from kafka_log.producers.transactional_ids import (
+    Coordinator,
+    TransactionalId,
+    TransactionStatus,
+    read_transactional_ids,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
-    from kafka_format.record import Record
-    from kafka_log.disk.files import Files
     from kafka_log.producers.transactions import OpenTransaction
 
+__all__ = [
+    "HangingTransaction",
+    "KnownIds",
+    "TransactionStatus",
+    "TransactionalId",
+    "find_hanging",
+    "owners_of",
+    "read_transactional_ids",
+    "why_hanging",
+    "why_ids_are_missing",
+]
+
 DEFAULT_MAX_TIMEOUT_MS = 15 * MINUTE_MS
-_NO_PRODUCER_ID = -1
-
-
-class TransactionStatus(IntEnum):
-    """The state of a transactional id (Kafka's TransactionState)."""
-
-    EMPTY = 0
-    ONGOING = 1
-    PREPARE_COMMIT = 2
-    PREPARE_ABORT = 3
-    COMPLETE_COMMIT = 4
-    COMPLETE_ABORT = 5
-    DEAD = 6
-    PREPARE_EPOCH_FENCE = 7
-
-
-class TransactionalId(NamedTuple):
-    """The last state of a transactional id that its coordinator wrote."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    status: TransactionStatus | int
-    partitions: frozenset[tuple[str, int]]
-    """The partitions of the transaction that is open or ending."""
-    previous_producer_id: int = _NO_PRODUCER_ID
-    next_producer_id: int = _NO_PRODUCER_ID
-
-    @property
-    def producer_ids(self) -> frozenset[int]:
-        found = (self.producer_id, self.previous_producer_id, self.next_producer_id)
-        return frozenset(found) - {_NO_PRODUCER_ID}
+"""The default of `kafka-transactions.sh find-hanging --max-transaction-timeout`."""
 
 
 class HangingTransaction(NamedTuple):
@@ -75,6 +52,82 @@ class HangingTransaction(NamedTuple):
     reason: str
     transactional_id: TransactionalId | None = None
     """The id that has the producer, if any."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownIds:
+    """What the partitions of `__transaction_state` on these disks say of producers."""
+
+    coordinator: Coordinator
+    owners: Mapping[int, TransactionalId]
+    """The transactional id of each producer, as its coordinator has it now."""
+    missing: str | None
+    """Why there may be more transactional ids than these; None if there are no others."""
+
+    @classmethod
+    def of(cls, coordinator: Coordinator, missing: str | None) -> KnownIds:
+        owners = owners_of(state.owner for state in coordinator.states.values())
+        return cls(coordinator=coordinator, owners=owners, missing=missing)
+
+    @classmethod
+    def together(
+        cls, coordinators: Iterable[tuple[int, Coordinator]], expected: int | None
+    ) -> KnownIds:
+        """Join what partitions of `__transaction_state`, given by number, say.
+
+        `expected` is how many there are, according to the cluster metadata.
+        """
+        joined, found = Coordinator(), set()
+        for partition, coordinator in coordinators:
+            joined.add_replica(coordinator)
+            found.add(partition)
+        missing = why_ids_are_missing(found, expected)
+        if missing is None and joined.problems:
+            missing = str(joined.problems[0])
+        return cls.of(joined, missing)
+
+    def transactional_id(self, producer_id: int) -> str | None:
+        """Return the id that has the producer, or once had it."""
+        owner = self.owners.get(producer_id)
+        if owner is not None:
+            return owner.transactional_id
+        return self.coordinator.producers.get(producer_id)
+
+    def timeout_ms(self, transactional_id: str | None) -> int | None:
+        """Return the transaction timeout of an id; None if it is not known."""
+        state = self.coordinator.states.get(transactional_id or "")
+        return None if state is None else state.timeout_ms
+
+    def why_hanging(
+        self,
+        txn: OpenTransaction,
+        topic_partition: tuple[str, int],
+        *,
+        now_ms: int,
+        max_timeout_ms: int = DEFAULT_MAX_TIMEOUT_MS,
+    ) -> str | None:
+        """Return why an open transaction hangs; None if it may end, or if that is not known."""
+        owner = self.owners.get(txn.producer_id)
+        if owner is None and self.missing is not None:
+            return None
+        return why_hanging(
+            txn, owner, topic_partition, now_ms=now_ms, max_timeout_ms=max_timeout_ms
+        )
+
+
+def why_ids_are_missing(found: Collection[int], expected: int | None) -> str | None:
+    """Return why there may be more transactional ids; None if every partition is here.
+
+    `found` are the partitions of `__transaction_state` that are here, `expected` is their number
+    according to the cluster metadata. Without that, partitions without a gap are taken for all.
+    """
+    if not found:
+        return "no partition of __transaction_state is here"
+    count = max(found) + 1 if expected is None else expected
+    missing = sorted(set(range(count)) - set(found))
+    if not missing:
+        return None
+    return f"{len(missing)} of {count} partitions of __transaction_state are not here"
 
 
 def find_hanging(
@@ -87,23 +140,45 @@ def find_hanging(
     max_timeout_ms: int = DEFAULT_MAX_TIMEOUT_MS,
 ) -> list[HangingTransaction]:
     """Return the hanging transactions of one partition, each with its reason."""
-    owners = {
-        producer_id: found
-        for found in transactional_ids.values()
-        for producer_id in found.producer_ids
-    }
-    owners |= {found.producer_id: found for found in transactional_ids.values()}
+    owners = owners_of(transactional_ids.values())
     hanging = []
     for txn in open_transactions:
-        if txn.idle_ms(now_ms) <= max_timeout_ms:
-            continue
         owner = owners.get(txn.producer_id)
-        if owner is None:
-            reason = f"no transactional id has producer {txn.producer_id}"
-            hanging.append(HangingTransaction(txn, reason))
-        elif (topic, partition) not in owner.partitions:
-            hanging.append(HangingTransaction(txn, _why_not_listed(txn, owner), owner))
+        reason = why_hanging(
+            txn, owner, (topic, partition), now_ms=now_ms, max_timeout_ms=max_timeout_ms
+        )
+        if reason is not None:
+            hanging.append(HangingTransaction(txn, reason, owner))
     return hanging
+
+
+def owners_of(transactional_ids: Iterable[TransactionalId]) -> dict[int, TransactionalId]:
+    """Return the transactional id of each producer. A current producer wins over a previous one.
+
+    Like Kafka, leave out ids that are being removed.
+    """
+    found = [each for each in transactional_ids if each.status != TransactionStatus.DEAD]
+    owners = {producer_id: each for each in found for producer_id in each.producer_ids}
+    return owners | {each.producer_id: each for each in found}
+
+
+def why_hanging(
+    txn: OpenTransaction,
+    owner: TransactionalId | None,
+    topic_partition: tuple[str, int],
+    *,
+    now_ms: int,
+    max_timeout_ms: int = DEFAULT_MAX_TIMEOUT_MS,
+) -> str | None:
+    """Return why an open transaction will never end; None if it may end.
+
+    `owner` is None only if no transactional id of the cluster has the producer.
+    """
+    if txn.idle_ms(now_ms) <= max_timeout_ms:
+        return None
+    if owner is None:
+        return f"no transactional id has producer {txn.producer_id}"
+    return None if topic_partition in owner.partitions else _why_not_listed(txn, owner)
 
 
 def _why_not_listed(txn: OpenTransaction, owner: TransactionalId) -> str:
@@ -113,65 +188,3 @@ def _why_not_listed(txn: OpenTransaction, owner: TransactionalId) -> str:
     if txn.producer_epoch < owner.producer_epoch:
         reason += f", in epoch {owner.producer_epoch} after {txn.producer_epoch}: a marker is lost"
     return reason
-
-
-def read_transactional_ids(directories: Iterable[Files]) -> dict[str, TransactionalId]:
-    """Read the last state of each transactional id from partitions of `__transaction_state`.
-
-    Damaged batches and records are skipped.
-    """
-    found: dict[str, TransactionalId] = {}
-    for files in directories:
-        for record in _records(files):
-            try:
-                decoded = decode_coordinator_record(
-                    CoordinatorTopic.TRANSACTION_STATE, record.key, record.value
-                )
-            except FormatError:
-                continue
-            if decoded.name != "TransactionLog" or not isinstance(decoded.key, Message):
-                continue
-            transactional_id = decoded.key.transactional_id
-            if isinstance(decoded.value, Message):
-                found[transactional_id] = _transactional_id(transactional_id, decoded.value)
-            elif decoded.value is None:
-                found.pop(transactional_id, None)
-    return found
-
-
-def _records(files: Files) -> Iterator[Record]:
-    names = [parse_file_name(name) for name in files.names()]
-    logs = [
-        name
-        for name in names
-        if name.kind is FileKind.LOG and name.state is FileState.LIVE and name.is_canonical
-    ]
-    for name in sorted(logs, key=lambda name: name.offset or 0):
-        with opened(files, str(name)) as file:
-            for batch in LogFile(cast("BinaryIO", file.reader()), path=file.path).batches():
-                if batch.magic > 1 and batch.header.attributes & CONTROL:
-                    continue
-                try:
-                    batch.ensure_valid()
-                    yield from batch.iter_records()
-                except FormatError:
-                    continue
-
-
-def _transactional_id(transactional_id: str, value: Message) -> TransactionalId:
-    status = value.transaction_status
-    return TransactionalId(
-        transactional_id=transactional_id,
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        status=(
-            TransactionStatus(status) if status in TransactionStatus._value2member_map_ else status
-        ),
-        partitions=frozenset(
-            (each.topic, partition)
-            for each in value.transaction_partitions or ()
-            for partition in each.partition_ids
-        ),
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
-    )

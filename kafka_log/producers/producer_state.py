@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from kafka_log.clock import Clock
     from kafka_log.config.log_config import LogConfig
     from kafka_log.disk.files import Files
-    from kafka_log.producers.replay import BatchReader, BatchRun, OnCompleted
+    from kafka_log.producers.append import EndTransactionMarker
+    from kafka_log.producers.replay import BatchReader, BatchRun, OnCompleted, OnMarker
 
 __all__ = [
     "SENTINEL",
@@ -292,10 +293,7 @@ class ProducerStateManager:
             del self._verification_states[producer_id]
 
     def _is_expired(self, entry: ProducerStateEntry, now_ms: int) -> bool:
-        age = now_ms - entry.last_timestamp
-        return (
-            entry.current_txn_first_offset is None and age >= self.config.producer_id_expiration_ms
-        )
+        return entry.is_expired(now_ms, self.config.producer_id_expiration_ms)
 
     def _remove_unreplicated(self, offset: int) -> None:
         for txn in list(self._unreplicated):
@@ -315,12 +313,14 @@ class ProducerStateManager:
         read_batch: BatchReader,
         *,
         on_completed: OnCompleted | None = None,
+        on_marker: OnMarker | None = None,
     ) -> DamagedBatch | None:
         """Apply batches in order and complete each transaction at its marker (LogSegment.recover).
 
         `read_batch(position, size)` returns the bytes of a control batch. `on_completed` is called
         with every transaction and the last stable offset before it is completed
-        (LogSegment.update_txn_index). The map end offset moves after the last batch of magic 2.
+        (LogSegment.update_txn_index), `on_marker` with every marker, also one that ends nothing,
+        before it is applied. The map end offset moves after the last batch of magic 2.
 
         Returns the first batch whose marker cannot be decoded, if any. It and the batches after it
         are not applied (recovery keeps that batch and truncates after it).
@@ -330,7 +330,7 @@ class ProducerStateManager:
 
         rebuildProducerState and appends complete transactions at the end: see ProducerReplay.
         """
-        damage = replay(batches, read_batch, _ImmediateCompletion(self, on_completed))
+        damage = replay(batches, read_batch, _ImmediateCompletion(self, on_completed, on_marker))
         applied = len(batches) if damage is None else damage.batch
         current = np.flatnonzero(batches.magic[:applied] >= MAGIC)
         if len(current):
@@ -475,6 +475,7 @@ class _ImmediateCompletion(NamedTuple):
 
     manager: ProducerStateManager
     on_completed: OnCompleted | None
+    on_marker: OnMarker | None
 
     def entry(self, producer_id: int) -> ProducerStateEntry:
         return self.manager.replayed_entry(producer_id)
@@ -484,6 +485,12 @@ class _ImmediateCompletion(NamedTuple):
 
     def completed(self, completed: CompletedTxn) -> None:
         self.manager.complete_with(completed, self.on_completed)
+
+    def marked(
+        self, run: BatchRun, marker: EndTransactionMarker, entry: ProducerStateEntry
+    ) -> None:
+        if self.on_marker is not None:
+            self.on_marker(run, marker, entry)
 
     def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:
         """Do nothing: recovery has no verifications."""

@@ -96,6 +96,11 @@ class Transactions(Protocol):
 
     def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None: ...
 
+    def marked(
+        self, run: BatchRun, marker: EndTransactionMarker, entry: ProducerStateEntry
+    ) -> None:
+        """Receive a marker before it changes the entry."""
+
 
 def replay(
     batches: BatchColumns, read_batch: BatchReader, transactions: Transactions
@@ -159,6 +164,11 @@ class ProducerReplay:
     def completed(self, completed: CompletedTxn) -> None:
         self._completed.append(completed)
 
+    def marked(
+        self, run: BatchRun, marker: EndTransactionMarker, entry: ProducerStateEntry
+    ) -> None:
+        """Do nothing: an append and a rebuild need no markers but those that end something."""
+
     def applied(self, run: BatchRun, marker: EndTransactionMarker | None) -> None:  # noqa: ARG002
         if run.flags & TRANSACTIONAL and self._manager.has_verifications:
             self._manager.end_verification(
@@ -184,6 +194,11 @@ class BatchRun(NamedTuple):
     producer_epoch: int
     flags: int
     first_offset: int
+
+
+OnMarker = Callable[[BatchRun, EndTransactionMarker, ProducerStateEntry], None]
+"""Receives a marker, and the entry of its producer before the marker changes it. The epoch and the
+window of the entry may still be those before this piece of the log."""
 
 
 def _runs(batches: BatchColumns, ordered: Int64s) -> Iterator[BatchRun]:
@@ -236,6 +251,7 @@ def _apply_marker(
 ) -> None:
     if marker is None:
         return
+    transactions.marked(run, marker, entry)
     first_offset = entry.current_txn_first_offset
     entry.coordinator_epoch = marker.coordinator_epoch
     entry.current_txn_first_offset = None

@@ -43,13 +43,14 @@ from kafka_log.producers.snapshots import read_snapshot
 from kafka_log.segment.log_segments import find_base_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from kafka_format.columnar.headers import BatchColumns
     from kafka_format.log_file import SegmentEnd
     from kafka_format.transaction_index import AbortedTransaction
     from kafka_log.disk.files import File, Files
     from kafka_log.producers.entry import CompletedTxn, ProducerStateEntry, TxnMetadata
+    from kafka_log.producers.replay import OnMarker
 
     Resume = Callable[[SegmentEnd, BatchColumns | None], int | None]
 
@@ -147,9 +148,9 @@ def read_transactions(
     past_damage: bool = False,
 ) -> TransactionReport:
     """Read the transactions of a directory. Raises LogError without a segment, and OSError."""
-    replay = _Replay(files, past_damage=past_damage)
-    for base_offset in replay.bases:
-        replay.read_segment(base_offset)
+    replay = TransactionReplay(files, past_damage=past_damage)
+    for _ in replay.pieces():
+        pass
     return replay.report(log_start_offset, high_watermark)
 
 
@@ -160,15 +161,22 @@ class NoFiles(DiskFiles):
         return []
 
 
-class _Replay:
-    def __init__(self, files: Files, *, past_damage: bool = False) -> None:
+class TransactionReplay:
+    """The replay of a directory, piece by piece, and what it has found so far."""
+
+    def __init__(
+        self, files: Files, *, past_damage: bool = False, on_marker: OnMarker | None = None
+    ) -> None:
         self._files = files
         self._past_damage = past_damage
+        self._on_marker = on_marker
         self.bases = find_base_offsets(files)
         self._end = self.bases[-1]
-        self._ended: list[EndedTransaction] = []
+        self.ended: list[EndedTransaction] = []
+        """In the order of markers. A caller of `pieces` may remove what it has used."""
         self._indexed: list[AbortedTransaction] = []
         self._problems: list[FormatError | LogError] = []
+        self._torn_end: FormatError | None = None
         self._manager = ProducerStateManager(
             NoFiles(files.directory), LogConfig(), FixedClock(), topic_partition=files.directory
         )
@@ -184,12 +192,29 @@ class _Replay:
         except FormatError as error:
             self._problems.append(error)
 
-    def read_segment(self, base_offset: int) -> None:
+    @property
+    def damage(self) -> Sequence[FormatError | LogError]:
+        """Return the problems without a torn batch at the end of the log, which a crash leaves."""
+        return [each for each in self._problems if each is not self._torn_end]
+
+    @property
+    def producers(self) -> Mapping[int, ProducerStateEntry]:
+        """Return the producers after the last piece."""
+        return self._manager.active_producers
+
+    def pieces(self) -> Iterator[BatchColumns]:
+        """Read all segments; yield the batch headers after each replayed piece of a segment."""
+        for base_offset in self.bases:
+            yield from self._read_segment(base_offset)
+
+    def _read_segment(self, base_offset: int) -> Iterator[BatchColumns]:
         name = str(segment_file_name(base_offset, FileKind.LOG))
         with opened(self._files, name) as file:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
             try:
-                self._read_log(file, search.resume if self._past_damage else stop_at_damage)
+                yield from self._read_log(
+                    base_offset, file, search.resume if self._past_damage else stop_at_damage
+                )
             except LogError as error:
                 self._problems.append(error)
             if (unread := search.unread(file.path)) is not None:
@@ -199,18 +224,24 @@ class _Replay:
             data = self._files.read(index, limit=JAVA_MAX)
             self._indexed += iter_transaction_index(decode_transaction_index(data))
 
-    def _read_log(self, file: File, resume: Resume) -> None:
+    def _read_log(self, base_offset: int, file: File, resume: Resume) -> Iterator[BatchColumns]:
         for part in BatchWalk(partial(_walk, file), resume):
             if not isinstance(part, Gap):
                 self._replay(part, file)
+                yield part
             elif not part.is_zeros:  # zeros are preallocated
                 self._problems.append(part.error)
+                if part.reason == "truncated_batch" and part.resumes_at is None:
+                    self._torn_end = part.error if base_offset == self.bases[-1] else None
 
     def _replay(self, batches: BatchColumns, file: File) -> None:
         self._end = max(self._end, int(batches.last_offset.max()) + 1)
         while True:
             damage = self._manager.replay_batches(
-                batches, file.read_at, on_completed=self._on_completed
+                batches,
+                file.read_at,
+                on_completed=self._on_completed,
+                on_marker=self._on_marker,
             )
             if damage is None:
                 return
@@ -218,7 +249,7 @@ class _Replay:
             batches = batches[damage.batch + 1 :]
 
     def _on_completed(self, completed: CompletedTxn, last_stable_offset: int) -> None:
-        self._ended.append(EndedTransaction(*completed, last_stable_offset))
+        self.ended.append(EndedTransaction(*completed, last_stable_offset))
 
     # ------------------------------------------------------------------ the report
 
@@ -228,7 +259,7 @@ class _Replay:
         watermark = end if high_watermark is None else within_log(high_watermark, start, end)
         still_open = open_transactions(self._manager, self._files, self.bases)
         unstable: list[OpenTransaction | EndedTransaction] = list(still_open)
-        unstable += (txn for txn in self._ended if txn.last_offset >= watermark)
+        unstable += (txn for txn in self.ended if txn.last_offset >= watermark)
         holder = min(unstable, key=lambda txn: txn.first_offset, default=None)
         if holder is not None and max(holder.first_offset, start) >= watermark:
             holder = None
@@ -239,7 +270,7 @@ class _Replay:
             last_stable_offset=watermark if holder is None else max(holder.first_offset, start),
             held_by=holder,
             open=still_open,
-            ended=tuple(self._ended),
+            ended=tuple(self.ended),
             indexed=tuple(self._indexed),
             problems=tuple(self._problems),
         )

@@ -397,6 +397,62 @@ COMPACTION: Columns = (
     ("path_base64", STRING, "the bytes of a path that is not UTF-8; only if `columns` names it"),
 )
 
+_DIRECTORY: Columns = (
+    ("directory_state", STRING, "live: other directories have no rows"),
+    ("path", STRING, "the partition's directory"),
+    *_BASE64,
+)
+TRANSACTIONS: Columns = (
+    *_TOPIC,
+    ("producer_id", LONG, "whose transaction it is"),
+    ("producer_epoch", SHORT, "of its data; of an empty transaction, that of the marker"),
+    (
+        "transactional_id",
+        STRING,
+        "null if no record of __transaction_state here names the producer",
+    ),
+    ("state", STRING, "open, hanging, committed or aborted"),
+    ("first_offset", LONG, "of its data; null if it is empty"),
+    ("last_offset", LONG, "of its data; null if it is empty"),
+    ("marker_offset", LONG, "null without a marker"),
+    ("start_timestamp", LONG, "of its first record; null if that is no longer in the log"),
+    ("last_timestamp", LONG, "of its last batch, or of its marker"),
+    ("age_ms", LONG, "since its start; null unless it is open"),
+    ("timeout_ms", INT, "of the transactional id; null if that is unknown"),
+    ("records", LONG, "in its batches"),
+    ("size_in_bytes", LONG, "of its batches"),
+    ("is_empty", BOOLEAN, "a marker without data before it"),
+    ("holds_last_stable_offset", BOOLEAN, "read_committed consumers do not get past it"),
+    ("coordinator_epoch", INT, "of the marker; -1 if there is none"),
+    ("reason", STRING, "why it hangs, or why that is unknown; null for others"),
+    ("abort_command", STRING, "the kafka-transactions command for a hanging one; null for others"),
+    *_DIRECTORY,
+)
+PRODUCERS: Columns = (
+    *_TOPIC,
+    ("producer_id", LONG, "as the broker's DescribeProducers answers"),
+    ("producer_epoch", SHORT, "the last one seen"),
+    ("last_sequence", INT, "of its last batch; -1 if there is none in this epoch"),
+    ("last_timestamp", LONG, "of its last batch or marker; -1 if there is none"),
+    ("coordinator_epoch", INT, "of its last marker; -1 before the first"),
+    ("current_txn_start_offset", LONG, "of its open transaction; -1 without one"),
+    ("expired", BOOLEAN, "a load at `now` drops it"),
+    ("transactional_id", STRING, "null if no record of __transaction_state here names it"),
+    *_DIRECTORY,
+)
+TRANSACTIONAL_IDS: Columns = (
+    ("transactional_id", STRING, "the id"),
+    ("state", STRING, "Empty, Ongoing, PrepareCommit, CompleteCommit, …"),
+    ("producer_id", LONG, "its producer"),
+    ("producer_epoch", SHORT, "of that producer"),
+    ("timeout_ms", INT, "as the producer requested"),
+    ("partitions", STRINGS, "topic-partition of each that takes part; empty if there are none"),
+    ("start_timestamp", LONG, "of the transaction; -1 is none"),
+    ("age_ms", LONG, "since that start; null unless it is open or ending"),
+    ("last_update_timestamp", LONG, "of this state"),
+    *_DIRECTORY,
+)
+
 COLUMNS: dict[str, Columns] = {
     "records": RECORDS,
     "batches": BATCHES,
@@ -417,13 +473,18 @@ COLUMNS: dict[str, Columns] = {
     "cluster_metadata": CLUSTER_METADATA,
     "findings": FINDINGS,
     "compaction": COMPACTION,
+    "transactions": TRANSACTIONS,
+    "producers": PRODUCERS,
+    "transactional_ids": TRANSACTIONAL_IDS,
 }
 ON_REQUEST: dict[str, frozenset[str]] = {
     "records": frozenset({"path", "path_base64", "topic_id"}),
     "compaction": frozenset({"path", "path_base64"}),
 }
-WHAT_IF = frozenset({"compaction"})
-"""Tables of what would happen, not of what is there: an export of everything leaves them out."""
+WHAT_IF = frozenset({"compaction", "transactions", "producers", "transactional_ids"})
+"""Tables that depend on the time of the query: an export of everything leaves them out."""
+VIEWS = {"open_transactions": ("transactions", "state IN ('open', 'hanging')")}
+"""Views that are part of a table: by name, the table and the condition."""
 
 
 def column_names(table: str) -> tuple[str, ...]:

@@ -77,6 +77,7 @@ CASES = (
     Case("dump", "dump", "kraft", ("--print-data-log",)),
     Case("dump --format json", "dump", "kraft", ("--print-data-log", "--format=json")),
     Case("offsets", "offsets", "kraft", _ENGINE),
+    Case("transactions", "transactions", "kraft", _ENGINE),
     *_three("retain", "plain", "kraft", _RETAIN),
     *_three("recover", "torn", "kraft", ()),
     *_three("compact", "plain", "plain", _COMPACT),

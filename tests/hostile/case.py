@@ -17,6 +17,7 @@ VERBS: dict[str, tuple[str, ...]] = {
     "dump": ("dump", "--print-data-log"),
     "dump json": ("dump", "--print-data-log", "--format", "json"),
     "offsets": ("offsets", "--engine", "local"),
+    "transactions": ("transactions", "--engine", "local", "--all-directories"),
     "retain": ("retain", "--engine", "local", "--now", "2026-11-17T00:00:00Z"),
     "recover": ("recover", "--engine", "local", "--clean-shutdown", "no"),
     "recover json": (

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jobs import compact, offsets, recover, retain
+from jobs import compact, offsets, recover, retain, transactions
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
 from tests.jobs.trees import tree
 from tests.jobs.verbs import run_verb
@@ -28,6 +28,7 @@ REWRITING: dict[str, tuple[Any, ...]] = {
 }
 ALL: dict[str, tuple[Any, ...]] = REWRITING | {
     "offsets": (offsets.main,),
+    "transactions": (transactions.main,),
     "explain-key": (compact.main, *COMPACT, "--explain-key=k"),
     "what-if": (compact.main, *COMPACT, "--what-if=delete.retention.ms=0"),
 }
@@ -73,7 +74,7 @@ OF_COMPACT = {
 REFUSED = [
     (verb, arguments, problem)
     for verbs, cases in (
-        (("retain", "recover", "compact", "offsets"), EVERYWHERE),
+        (("retain", "recover", "compact", "offsets", "transactions"), EVERYWHERE),
         (REWRITING, OF_WRITERS),
         (("retain", "compact"), HIGH_WATERMARK),
         (("compact",), OF_COMPACT),
@@ -132,7 +133,7 @@ def test_a_malformed_checkpoint_is_a_finding_where_nothing_is_written(capsys, da
     )
     assert "a broker takes the log dir offline" in reported
     findings = [row for row in map(json.loads, out.splitlines()) if row.get("kind") == "finding"]
-    if verb != "offsets":  # whose rows are of one kind
+    if verb not in ("offsets", "transactions"):  # whose rows are of other kinds
         (row,) = findings
         assert (row["id"], row["file"], row["position"]) == ("CKP001", str(data / name), 4)
         assert (row["path"], row["found"]) == (str(data), "'no row'")

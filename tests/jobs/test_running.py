@@ -28,7 +28,9 @@ def test_log_dirs_are_found_from_a_file_a_partition_and_from_above(data):
     assert [*log_dirs_around([str(data.parent / "gone" / "far")])] == []
 
 
-@pytest.mark.parametrize("verb", ["list", "dump", "offsets", "retain", "recover", "compact"])
+@pytest.mark.parametrize(
+    "verb", ["list", "dump", "offsets", "transactions", "retain", "recover", "compact"]
+)
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_it_is_the_first_line_of_every_verb(verb, form, data, capsys):
     (data / "tiny.segments-0" / "partition.metadata").write_text("nonsense")

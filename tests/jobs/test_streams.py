@@ -11,7 +11,7 @@ from kafka_format.batch import encode_batch
 from kafka_format.record import SimpleRecord
 
 ROOT = Path(__file__).parents[2]
-VERBS = ("audit", "compact", "dump", "list", "offsets", "recover", "retain")
+VERBS = ("audit", "compact", "dump", "list", "offsets", "recover", "retain", "transactions")
 FULL = Path("/dev/full")
 ANSWERS = [
     *((verb, "PATH", "--format", form) for verb in VERBS for form in ("text", "json")),
@@ -26,7 +26,8 @@ ANSWERS = [
 def partition(tmp_path: Path) -> Path:
     path = tmp_path / "orders-0"
     path.mkdir()
-    batch = encode_batch([SimpleRecord(1_700_000_000_000, b"k", b"v" * 5000)])
+    record = SimpleRecord(1_700_000_000_000, b"k", b"v" * 5000)
+    batch = encode_batch([record], producer_id=7, producer_epoch=0, base_sequence=0)
     (path / f"{0:020d}.log").write_bytes(batch * 100)
     return path
 

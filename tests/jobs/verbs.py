@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobs import audit, compact, dump, offsets, recover, retain
+from jobs import audit, compact, dump, offsets, recover, retain, transactions
 from jobs import list as list_verb
 from jobs.options import CLEAN
 
@@ -15,6 +15,7 @@ VERBS = {
     "list": list_verb.main,
     "dump": dump.main,
     "offsets": offsets.main,
+    "transactions": transactions.main,
     "recover": recover.main,
     "retain": retain.main,
     "compact": compact.main,

@@ -29,7 +29,11 @@ spark.read.format("kafka_files").option("table", "findings").load("/var/lib/kafk
   false, or `damage` or `_corrupt_record` says why). DROPMALFORMED leaves such rows out, FAILFAST
   fails at the first.
   `findings` is the same in any mode. `compaction` tells of the log without its damaged batches,
-  as `compact --skip-damaged` does; with FAILFAST it fails as well.
+  as `compact --skip-damaged` does; with FAILFAST it fails as well. So do `transactions` and
+  `producers`.
+- `compaction`, `transactions`, `producers` and `transactional_ids` depend on the option `now`, need
+  local files, and are exported only by name. Only live directories have rows in them.
+- `create_views` also makes the view `open_transactions`: the transactions without a marker.
 """
 _ROWS = {
     "records": "A record, as a consumer would have received it.",
@@ -54,6 +58,9 @@ _ROWS = {
         " What compares log dirs with each other is found by [`audit`](jobs/audit.md)."
     ),
     "compaction": "What the cleaner would do to a record, and why. [Every rule](explain.md).",
+    "transactions": "A transaction in a partition. As [`transactions`](jobs/transactions.md).",
+    "producers": "A producer of a partition. As [`transactions`](jobs/transactions.md).",
+    "transactional_ids": "A transactional id. As [`transactions`](jobs/transactions.md).",
 }
 
 

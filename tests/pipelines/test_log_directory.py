@@ -229,6 +229,23 @@ def test_views_are_for_sql(spark, log):
     assert sorted(map(tuple, found.collect())) == [(0, 52), (0, 52), (1, 47), (1, 47)]
 
 
+def test_the_transactions_come_with_a_view_of_the_open_ones(spark, log):
+    names = log.create_views("dead", tables=["transactions"], now=1_700_000_000_000)
+    assert names == ["dead_transactions", "dead_open_transactions"]
+    found = spark.sql("""
+        SELECT topic, partition, producer_id, first_offset, state FROM dead_open_transactions
+    """)
+    # The four that the pack's story leaves open, by `kafka-forensics offsets --replay`.
+    assert sorted(map(tuple, found.collect())) == [
+        ("__consumer_offsets", 0, 16, 27, "open"),
+        ("transactions", 0, 14, 46, "open"),
+        ("transactions", 0, 16, 45, "open"),
+        ("transactions", 1, 14, 41, "open"),
+    ]
+    assert log.transactional_ids().count() == 6
+    assert log.producers(topics="transactions").where("current_txn_start_offset >= 0").count() == 3
+
+
 def test_a_directory_tells_what_is_in_it(log, data):
     lines = repr(log).splitlines()
     assert lines[0] == f"LogDirectory('{data}')"

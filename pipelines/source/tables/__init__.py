@@ -18,6 +18,7 @@ listing           the tables log_dirs, partitions, segments and files
 records           one row per record
 rows              plain values to Arrow batches
 side_files        one row per entry of the files beside a log
+transactions      transactions, producers and transactional ids
 """
 
 from __future__ import annotations
@@ -70,6 +71,10 @@ TABLES: dict[str, str] = {
     ),
     "findings": "pipelines.source.tables.findings:READER",
     "compaction": "pipelines.source.tables.compaction:READER",
+    **dict.fromkeys(
+        ("transactions", "producers", "transactional_ids"),
+        "pipelines.source.tables.transactions:READER",
+    ),
 }
 """By table: `module:name` of its TableReader."""
 

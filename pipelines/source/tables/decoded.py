@@ -15,7 +15,7 @@ from kafka_format.java_text import uuid_text
 from kafka_format.message import Message, UnknownMessage
 from kafka_format.metadata_records import decode_metadata_record
 from kafka_log.dump.decoders import coordinator_value_node, json_text
-from kafka_log.producers.hanging_transactions import TransactionStatus
+from kafka_log.producers.transactional_ids import status_name
 
 if TYPE_CHECKING:
     import uuid
@@ -128,7 +128,7 @@ def transaction_state(key: bytes | None, value: bytes | None) -> Row:
         "transactional_id": about.get("transactional_id"),
         "producer_id": state.get("producer_id"),
         "producer_epoch": state.get("producer_epoch"),
-        "status": None if status is None else _status(status),
+        "status": None if status is None else status_name(status),
         "transaction_timeout_ms": state.get("transaction_timeout_ms"),
         "partitions": _partitions(state),
         "last_update_timestamp_ms": state.get("transaction_last_update_timestamp_ms"),
@@ -138,15 +138,6 @@ def transaction_state(key: bytes | None, value: bytes | None) -> Row:
         "next_producer_epoch": _none_if(state.get("next_producer_epoch")),
         "client_transaction_version": state.get("client_transaction_version"),
     }
-
-
-def _status(number: int) -> str:
-    """Return the name as in org.apache.kafka.clients.admin.TransactionState, e.g. PrepareCommit."""
-    try:
-        name = TransactionStatus(number).name
-    except ValueError:
-        return f"Unknown({number})"
-    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _partitions(state: Row) -> list[Row] | None:

@@ -66,6 +66,8 @@ class Driver:
         """The clients die where they stand: open transactions stay open, members stay members."""
         self.process.kill()
         self.process.wait(ANSWER_SECONDS)
+        for stream in (self.process.stdin, self.process.stdout):
+            stream.close()
 
     def __call__(self, op: str, /, **arguments: Any) -> Any:
         self.process.stdin.write(json.dumps({"op": op, **arguments}) + "\n")

@@ -19,6 +19,7 @@ TABLES = {
     *("producer_snapshots", "leader_epochs", "checkpoints"),
     *("consumer_offsets", "group_metadata", "transaction_state", "share_group_state"),
     *("cluster_metadata", "findings", "compaction"),
+    *("transactions", "producers", "transactional_ids"),
 }
 
 

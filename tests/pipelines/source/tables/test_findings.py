@@ -65,6 +65,7 @@ TRANSACTIONS = f"orders-0/{SEGMENT}.txnindex"
 SNAPSHOT = "orders-0/00000000000000000002.snapshot"
 ABORTED = struct.pack(">hqqqq", 0, 7, 0, 2, 0)
 GROUPS = f"__consumer_offsets-0/{SEGMENT}.log"
+REMOTE = f"__remote_log_metadata-0/{SEGMENT}.log"
 
 CASES: dict[str, Case] = {
     "LOG001": Case(
@@ -244,6 +245,8 @@ CASES: dict[str, Case] = {
         "api key 99",
         "a known api key",
     ),
+    "REC005": Case(REMOTE, batch(0, None, b"\2\0\0"), 0, 0, "frame version 2", "1"),
+    "REC006": Case(REMOTE, batch(0, None, b"\1\x63\0"), 0, 0, "api key 99", "a known api key"),
 }
 
 

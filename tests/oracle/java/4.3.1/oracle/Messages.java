@@ -205,7 +205,7 @@ final class Messages {
         return bare(message, version);
     }
 
-    private static ByteBuffer framed(AbstractApiMessageSerde serde, ApiMessage message, short version) {
+    static ByteBuffer framed(AbstractApiMessageSerde serde, ApiMessage message, short version) {
         ApiMessageAndVersion both = new ApiMessageAndVersion(message, version);
         ObjectSerializationCache cache = new ObjectSerializationCache();
         ByteBuffer buffer = ByteBuffer.allocate(serde.recordSize(both, cache));

@@ -35,6 +35,7 @@ final class Requests {
         all.put("setting_names", Settings::names);
         all.put("lock", Locks::lock);
         all.put("unlock", Locks::unlock);
+        all.put("replay_metadata", Images::replay);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
@@ -47,6 +48,7 @@ final class Requests {
         all.put("decode_metadata", Messages::decodeMetadata);
         all.put("encode_metadata", arguments -> Messages.encodeRecord("metadata", arguments));
         all.put("decode_remote", Messages::decodeRemote);
+        all.put("remote_segments", RemoteSegments::run);
         all.put("encode_remote", arguments -> Messages.encodeRecord("remote", arguments));
         return all;
     }

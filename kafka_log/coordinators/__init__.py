@@ -1,0 +1,6 @@
+"""What Kafka's coordinators hold after they have loaded their topics, read from the logs.
+
+committed_offsets   the offsets that groups committed, from __consumer_offsets
+coordinator_log     the records of a coordinator's log, past damage
+remote_segments     the segments in tiered storage, from __remote_log_metadata
+"""

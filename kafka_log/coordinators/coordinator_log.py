@@ -1,0 +1,91 @@
+"""Read the records of a coordinator's log, past damage, without decoding keys or values.
+
+    for record in read_records(files):
+        if record.marker is not None: ...    it ends the transaction of its producer
+
+A damaged batch, and bytes that are not a batch, are left out: the checks of `.log` files report
+them. A coordinator loads to the log end, not to the high watermark (CoordinatorLoaderImpl).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+import numpy as np
+
+from kafka_format.attributes import CONTROL
+from kafka_format.columnar.records import RecordScan
+from kafka_format.control import ControlRecordType, decode_control_record
+from kafka_format.errors import FormatError
+from kafka_log.damage.resync import BatchSearch
+from kafka_log.damage.walk import BatchWalk, Gap
+from kafka_log.disk.files import opened
+from kafka_log.names import FileKind, live_base_offsets, segment_file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kafka_format.columnar.record_columns import RecordColumns
+    from kafka_log.disk.files import File, Files
+
+
+class LogRecord(NamedTuple):
+    """A record of a coordinator's log, or the marker that ends a transaction."""
+
+    offset: int
+    producer_id: int
+    """-1 if it was not written in a transaction."""
+    key: bytes | None
+    value: bytes | None
+    marker: ControlRecordType | None = None
+
+
+def read_records(files: Files, *, log_start_offset: int = 0) -> Iterator[LogRecord]:
+    """Yield the records from an offset on, in the order of the log. Raises OSError."""
+    for base_offset in live_base_offsets(files.names()):
+        with opened(files, str(segment_file_name(base_offset, FileKind.LOG))) as file:
+            search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
+            for part in BatchWalk(partial(_scan, file), search.resume):
+                if not isinstance(part, Gap):
+                    yield from _records(part, log_start_offset)
+
+
+def _scan(file: File, start: int) -> RecordScan:
+    return RecordScan(cast("BinaryIO", file.reader()), path=file.path, start=start)
+
+
+def _records(columns: RecordColumns, log_start_offset: int) -> Iterator[LogRecord]:
+    if not len(columns):
+        return
+    batches, data = columns.batches, columns.data.data
+    is_control = np.asarray((batches.attributes & CONTROL != 0) & (batches.magic >= 2))
+    rows = zip(
+        columns.offset.tolist(),
+        batches.producer_id[columns.batch].tolist(),
+        is_control[columns.batch].tolist(),
+        columns.key_position.tolist(),
+        columns.key_length.tolist(),
+        columns.value_position.tolist(),
+        columns.value_length.tolist(),
+        strict=True,
+    )
+    for offset, producer, control, key_at, key_length, value_at, value_length in rows:
+        if offset < log_start_offset:
+            continue
+        key = None if key_length < 0 else bytes(data[key_at : key_at + key_length])
+        value = None if value_length < 0 else bytes(data[value_at : value_at + value_length])
+        if not control:
+            yield LogRecord(offset, producer, key, value)
+        elif (marker := _marker(key, value)) is not None:
+            yield LogRecord(offset, producer, key, value, marker)
+
+
+def _marker(key: bytes | None, value: bytes | None) -> ControlRecordType | None:
+    try:
+        found = decode_control_record(key, value).type
+    except FormatError:
+        return None
+    if found == ControlRecordType.COMMIT:
+        return ControlRecordType.COMMIT
+    return ControlRecordType.ABORT if found == ControlRecordType.ABORT else None
