@@ -124,7 +124,7 @@ class LogFile:
         return TruncatedError(Location(self.path, position), found, expected)
 
 
-def batch_of(raw: Buffer, magic: int, path: str, position: int) -> AnyBatch:
+def batch_of(raw: memoryview, magic: int, path: str, position: int) -> AnyBatch:
     """Return the batch with these bytes, whose length is right, by its magic."""
     if magic >= MAGIC:
         return RecordBatch(BatchHeader.unpack(raw), path, position, raw)
