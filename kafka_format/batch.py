@@ -234,28 +234,16 @@ class RecordBatch(StoredBatch[BatchHeader]):
             )
         return self.decompressed_payload(limit=limit)
 
-    def _slices(self, payload: bytes, log_append_time: int | None) -> Iterator[list[Record]]:
-        header = self.header
-        return iter_record_slices(
-            payload,
-            header.record_count,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            base_sequence=header.base_sequence,
-            log_append_time=log_append_time,
-            size=SLICE_RECORDS,
-        )
-
     def _iter_checked(self, limit: int | None, log_append_time: int | None) -> Iterator[Record]:
         payload = self._plain_records(limit)
-        slices = self._slices(payload, log_append_time)
+        slices = iter_payload_slices(self.header, payload, log_append_time)
         try:
             last = deque(slices, maxlen=1)
         except FormatError as error:
             raise self._located(error) from None
         if self.header.record_count <= SLICE_RECORDS:
             return chain.from_iterable(last)  # the only slice
-        return chain.from_iterable(self._slices(payload, log_append_time))
+        return chain.from_iterable(iter_payload_slices(self.header, payload, log_append_time))
 
     def _located(self, error: FormatError) -> FormatError:
         """Return an error in the payload with its position in the file."""
@@ -314,6 +302,24 @@ def decode_payload(header: BatchHeader, payload: bytes) -> list[Record]:
         base_timestamp=header.base_timestamp,
         base_sequence=header.base_sequence,
         log_append_time=header.log_append_time,
+    )
+
+
+def iter_payload_slices(
+    header: BatchHeader, payload: bytes, log_append_time: int | None, size: int = SLICE_RECORDS
+) -> Iterator[list[Record]]:
+    """Decode the decompressed records of a batch, `size` at a time.
+
+    With a `log_append_time` it replaces the timestamps; None leaves them as stored.
+    """
+    return iter_record_slices(
+        payload,
+        header.record_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+        base_sequence=header.base_sequence,
+        log_append_time=log_append_time,
+        size=size,
     )
 
 

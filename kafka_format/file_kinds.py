@@ -32,6 +32,7 @@ class FileKind(Enum):
     UNKNOWN = ""
 
     ending: str
+    __hash__ = object.__hash__  # Enum's own is a call into Python
 
     def __init__(self, value: str) -> None:
         self.ending = value.removeprefix("_")
@@ -51,6 +52,8 @@ class FileState(Enum):
     """Left by an atomic replacement that was never completed."""
     PARTIAL = ".part"
     """A metadata snapshot that is being written or fetched."""
+
+    __hash__ = object.__hash__
 
 
 SEGMENT_KINDS = (

@@ -100,13 +100,7 @@ class LogFile:
         raw = self._source.read(position, size)
         if len(raw) < size:
             raise self._truncated(position, f"a batch of {size}")
-        if magic >= MAGIC:
-            return RecordBatch(BatchHeader.unpack(raw), self.path, position, raw)
-        try:
-            header = decode_legacy_header(raw)
-        except FormatError as error:
-            raise error.moved(self.path, position) from None
-        return LegacyBatch(header, self.path, position, raw)
+        return batch_of(raw, magic, self.path, position)
 
     def _end_at(self, position: int, error: FormatError) -> SegmentEnd:
         if self._is_zero_from(position):
@@ -128,6 +122,17 @@ class LogFile:
     def _truncated(self, position: int, expected: str) -> TruncatedError:
         found = f"{self.limit - position} bytes up to the end"
         return TruncatedError(Location(self.path, position), found, expected)
+
+
+def batch_of(raw: memoryview, magic: int, path: str, position: int) -> AnyBatch:
+    """Return the batch with these bytes, whose length is right, by its magic."""
+    if magic >= MAGIC:
+        return RecordBatch(BatchHeader.unpack(raw), path, position, raw)
+    try:
+        header = decode_legacy_header(raw)
+    except FormatError as error:
+        raise error.moved(path, position) from None
+    return LegacyBatch(header, path, position, raw)
 
 
 def iter_batches(

@@ -82,6 +82,13 @@ _FIXED_NAMES = {
 }
 
 
+_NUMBERED_KINDS = frozenset({*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT})
+_KINDS_BY_ENDING = {
+    kind.ending: tuple(each for each in FileKind if each.ending == kind.ending)
+    for kind in (*_NUMBERED_KINDS, *REMOTE_INDEX_KINDS, FileKind.METADATA_SNAPSHOT)
+}
+
+
 class FileName(NamedTuple):
     """The parts of a file name: `stem`, the ending of `kind`, the suffix of `state`."""
 
@@ -127,23 +134,21 @@ class FileName(NamedTuple):
         offset = self.offset
         if offset is None:
             return self.kind is not FileKind.UNKNOWN
+        if self.kind in _NUMBERED_KINDS:
+            return self.stem == _padded(offset, _OFFSET_WIDTH)
         if self.kind is FileKind.METADATA_SNAPSHOT:
             expected = f"{_padded(offset, _OFFSET_WIDTH)}-{_padded(self.epoch or 0, _EPOCH_WIDTH)}"
             if self.state is FileState.PARTIAL:
                 return self.stem.startswith(f"{expected}-")
-        elif self.remote_segment_id is not None:
-            expected = f"{offset}_{java_text.uuid_text(self.remote_segment_id)}"
         else:
-            expected = _padded(offset, _OFFSET_WIDTH)
+            segment_id = self.remote_segment_id
+            expected = "" if segment_id is None else f"{offset}_{java_text.uuid_text(segment_id)}"
         return self.stem == expected
 
 
 def _padded(number: int, width: int) -> str:
     """Format like java.text.NumberFormat with minimum digits; a minus does not count."""
     return f"{'-' if number < 0 else ''}{abs(number):0{width}d}"
-
-
-_NUMBERED_KINDS = frozenset({*SEGMENT_KINDS, FileKind.PRODUCER_SNAPSHOT})
 
 
 def segment_file_name(offset: int, kind: FileKind, state: FileState = FileState.LIVE) -> FileName:
@@ -192,16 +197,15 @@ def _parse_without_suffix(name: str, state: FileState) -> FileName | None:
     if name in _FIXED_NAMES:
         return FileName(_FIXED_NAMES[name], "", state)
     stem, dot, ending = name.rpartition(".")
-    for kind in (*SEGMENT_KINDS, *REMOTE_INDEX_KINDS, FileKind.PRODUCER_SNAPSHOT):
-        if dot + ending == kind.ending:
-            parsed = FileName(kind, stem, state)
-            remote = kind not in REMOTE_INDEX_KINDS or parsed.remote_segment_id is not None
-            if parsed.offset is not None and remote:
-                return parsed
-    if dot + ending == FileKind.METADATA_SNAPSHOT.ending:
-        parsed = FileName(FileKind.METADATA_SNAPSHOT, stem, state)
-        if parsed.offset is not None and parsed.epoch is not None:
-            return parsed
+    for kind in _KINDS_BY_ENDING.get(dot + ending, ()):
+        parsed = FileName(kind, stem, state)
+        if parsed.offset is None:
+            continue
+        if kind in REMOTE_INDEX_KINDS and parsed.remote_segment_id is None:
+            continue
+        if kind is FileKind.METADATA_SNAPSHOT and parsed.epoch is None:
+            continue
+        return parsed
     return None
 
 
@@ -209,12 +213,12 @@ def live_base_offsets(names: Iterable[str]) -> list[int]:
     """Return the base offsets of the segments that a broker opens, in ascending order."""
     parsed = map(parse_file_name, names)
     return sorted(
-        name.offset
+        offset
         for name in parsed
         if name.kind is FileKind.LOG
         and name.state is FileState.LIVE
         and name.is_canonical
-        and name.offset is not None
+        and (offset := name.offset) is not None
     )
 
 

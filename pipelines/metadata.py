@@ -11,6 +11,7 @@ Secrets are left out: salts and keys of SCRAM users, values of settings that are
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -285,7 +286,8 @@ def _security_rows(found: ReplayedMetadata) -> Iterator[Row]:
             "permission_type": _name(AclPermission, acl.permission_type),
         }
     for (entity, key), value in sorted(image.quotas.items(), key=str):
-        yield {"kind": "quota", "entity": dict(entity), "key": key, "value": value}
+        number = value if math.isfinite(value) else str(value)  # JSON has no NaN
+        yield {"kind": "quota", "entity": dict(entity), "key": key, "value": number}
     for (user, mechanism), iterations in sorted(image.scram_users.items()):
         named = _MECHANISMS.get(mechanism, str(mechanism))
         yield {"kind": "scram_user", "user": user, "mechanism": named, "iterations": iterations}

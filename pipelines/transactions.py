@@ -170,7 +170,6 @@ class ReadTransactions:
                 task.config,
                 FixedClock(task.now_ms),
                 log_start_offset=task.log_start_offset,
-                recovery_point=task.recovery_point,
                 is_clean=task.is_clean,
             )
         except (FormatError, LogError):  # damage, which the history has reported

@@ -11,11 +11,11 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 
-from kafka_format.batch import RecordBatch
+from kafka_format.batch import RecordBatch, iter_payload_slices
 from kafka_format.compression import Codec, codec_of, decompress, default_limit
 from kafka_format.errors import FormatError
 from kafka_format.primitives import Buffer
-from kafka_format.record import Record, iter_record_slices
+from kafka_format.record import Record
 
 _GZIP_HEADER = bytes.fromhex("1f8b0800")  # no flags: six more bytes, then deflated ones
 _GZIP_HEADER_SIZE = 10
@@ -49,15 +49,7 @@ def iter_until_damage(batch: RecordBatch) -> Iterator[Record]:
         payload = bytes(batch.payload)
         if header.codec_id:
             payload = read_stream(codec_of(header.attributes), payload, batch.magic)[0]
-        for one in iter_record_slices(
-            payload,
-            header.record_count,
-            base_offset=header.base_offset,
-            base_timestamp=header.base_timestamp,
-            base_sequence=header.base_sequence,
-            log_append_time=header.log_append_time,
-            size=1,
-        ):
+        for one in iter_payload_slices(header, payload, header.log_append_time, size=1):
             yield from one
     except FormatError:
         pass  # the same damage

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     Int64s = npt.NDArray[np.int64]
 
 
+_LARGEST = 2**63 - 1
+"""No offset comes after it; a batch that claims it would end the range of int64."""
+
+
 class Continuity:
     """Follows the offsets of a log, batch by batch."""
 
@@ -36,10 +40,10 @@ class Continuity:
         begins = np.where(base == expected, self.since, base)
         begins[1:] = np.maximum(begins[1:], np.where(is_whole[:-1], self.since, last[:-1] + 1))
         since: Int64s = np.maximum.accumulate(begins)
-        self.next_offset = int(last[-1]) + 1
+        self.next_offset = min(int(last[-1]) + 1, _LARGEST)
         self.since = int(since[-1]) if is_whole[-1] else self.next_offset
         return since
 
     def interrupt(self) -> None:
         """Note that something may be missing here: damage."""
-        self.since = self.next_offset = max(self.since, self.next_offset) + 1
+        self.since = self.next_offset = min(max(self.since, self.next_offset) + 1, _LARGEST)

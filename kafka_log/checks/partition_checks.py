@@ -18,6 +18,7 @@ that check_segment does not read is read here, once.
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -173,7 +174,8 @@ class _PartitionCheck:
 
     def _load_epochs(self) -> Iterator[Finding]:
         kind, partition = FileKind.LEADER_EPOCH_CHECKPOINT, self._audited.partition
-        about = self._audited.about(str(Path(partition.path, kind.value)))
+        path = os.path.join(partition.path, kind.value)  # noqa: PTH118  # keeps a leading `./`
+        about = self._audited.about(path)
         data: bytes | None = b""
         for file in partition.files:
             if file.name.kind is kind and file.name.state is FileState.LIVE:
@@ -231,7 +233,7 @@ class _PartitionCheck:
         self, segment: Segment, log_path: str, next_base: int | None
     ) -> Iterator[Finding]:
         file = segment.files.get(FileKind.TRANSACTION_INDEX)
-        path = str(Path(log_path).with_suffix(FileKind.TRANSACTION_INDEX.value))
+        path = log_path.removesuffix(FileKind.LOG.value) + FileKind.TRANSACTION_INDEX.value
         about = self._audited.about(path if file is None else file.path)
         data, is_whole = None, True
         if self._has_only_logs:

@@ -6,7 +6,7 @@ its snapshot after the recovery of an earlier one, and before Kafka 2.8, which k
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from kafka_log.checks.finding import Finding
@@ -176,5 +176,6 @@ class SnapshotFiles:
 
     def _missing_at(self, rule: str, offset: int, expected: str, found: str) -> Finding:
         name = str(segment_file_name(offset, FileKind.PRODUCER_SNAPSHOT))
-        about = self._audited.about(str(Path(self._audited.path, name)))
+        path = os.path.join(self._audited.path, name)  # noqa: PTH118  # keeps a leading `./`
+        about = self._audited.about(path)
         return Finding.of(rule, about, found, expected, offset=offset)

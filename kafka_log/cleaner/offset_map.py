@@ -51,6 +51,14 @@ class LatestOffsets(Protocol):
         ...
 
 
+def map_size(memory: int, load_factor: float) -> tuple[int, int]:
+    """Return the slots of a map of so many bytes, and how many keys it takes before it is full."""
+    slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
+    if slots * load_factor <= 1:
+        raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
+    return slots, int(slots * load_factor)
+
+
 class OffsetMap:
     """The keys of a round's dirty part, read up to latest_offset."""
 
@@ -63,10 +71,7 @@ class OffsetMap:
         secret: bytes | None = None,
     ) -> None:
         """With the same `secret` several processes hash alike; by default it is random."""
-        self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
-        if self.slots * load_factor <= 1:
-            raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
-        self.max_desired_size = int(self.slots * load_factor)
+        self.slots, self.max_desired_size = map_size(memory, load_factor)
         self.latest_offset = NOT_FOUND
         self._keys = keys
         self._hash = hashlib.blake2b(

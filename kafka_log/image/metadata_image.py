@@ -278,7 +278,8 @@ class MetadataImage:
             self.features[value.name] = value.feature_level
 
     def _quota(self, value: Message) -> None:
-        entity = tuple(sorted((each.entity_type, each.entity_name) for each in value.entity))
+        names = {each.entity_type: each.entity_name for each in value.entity}
+        entity = tuple(sorted(names.items()))
         if value.remove:
             self.quotas.pop((entity, value.key), None)
         else:

@@ -9,6 +9,7 @@ gaps between offsets only where it compacts. So two things show that something e
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -104,8 +105,9 @@ def segments_without_logs(partition: Partition) -> Iterator[LostLog]:
             gone[segment.base_offset] = sorted(names)
     for base_offset, names in gone.items():
         if base_offset not in left:
-            path = Path(partition.path, f"{base_offset:020d}{FileKind.LOG.value}")
-            yield LostLog(base_offset, str(path), tuple(names))
+            name = f"{base_offset:020d}{FileKind.LOG.value}"
+            path = os.path.join(partition.path, name)  # noqa: PTH118  # keeps a leading `./`
+            yield LostLog(base_offset, path, tuple(names))
 
 
 def was_never_cleaned(log_dir: LogDir, partition: Partition) -> bool:

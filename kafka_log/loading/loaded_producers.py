@@ -1,9 +1,9 @@
 """The producers that a broker has after loading a directory, and those that it drops.
 
 They come from the newest snapshot that a starting broker would use, and from the batch headers
-after it. A load drops the producers of that snapshot that have expired. After a crash, segments
-from the recovery point on are replayed first, and the result goes through a snapshot: then every
-expired producer is dropped. What a restart would truncate is not left out here.
+after it. A load drops the producers of that snapshot that have expired. After a crash, recovery
+replays the last segments, and the result goes through a new snapshot: then every expired producer
+is dropped. What a restart would truncate is not left out here.
 """
 
 from __future__ import annotations
@@ -45,25 +45,28 @@ def read_producers(
     clock: Clock,
     *,
     log_start_offset: int | None = None,
-    recovery_point: int | None = None,
     is_clean: bool = True,
 ) -> list[LoadedProducer]:
     """Return every producer of snapshot and log, by producer id.
 
-    The offsets are the checkpoints' rows, None without one. Raises LogError, FormatError for damage
+    The log start is the checkpoint's row, None without one. Raises LogError, FormatError for damage
     in the headers, and OSError.
     """
+    start = log_start_offset or 0
     unlimited = replace(config, producer_id_expiration_ms=_NEVER)
-    every, loaded = (
-        _after_load(
-            OverlayFiles(directory, clock),  # the producer state manager writes snapshots
-            each,
-            clock,
-            log_start_offset=log_start_offset or 0,
-            flushed=None if is_clean else recovery_point or 0,
-        )
-        for each in (unlimited, config)
-    )
+    files = OverlayFiles(directory, clock)  # the producer state manager writes snapshots
+    has_snapshots = bool(list(ProducerSnapshots(files)))
+    every = _after_load(files, unlimited, clock, start)
+    if has_snapshots:
+        loaded = _after_load(OverlayFiles(directory, clock), config, clock, start)
+    else:  # what comes from the log is not dropped
+        loaded = dict(every)
+    if not is_clean:
+        loaded = {
+            producer_id: entry
+            for producer_id, entry in loaded.items()
+            if not entry.is_expired(clock(), config.producer_id_expiration_ms)
+        }
     return [
         LoadedProducer(loaded.get(producer_id, entry), producer_id not in loaded)
         for producer_id, entry in sorted(every.items())
@@ -71,34 +74,15 @@ def read_producers(
 
 
 def _after_load(
-    files: Files,
-    config: LogConfig,
-    clock: Clock,
-    *,
-    log_start_offset: int,
-    flushed: int | None,
+    files: Files, config: LogConfig, clock: Clock, log_start_offset: int
 ) -> dict[int, ProducerStateEntry]:
-    """Return the producers after a load; `flushed` is the recovery point after a crash."""
     bases = find_base_offsets(files)
     end = log_end_offset(files, bases[-1])
     start = max(bases[0], log_start_offset)
     if start > end:
         return {}  # a broker would empty the log
-    if flushed is not None:
-        _drop_snapshots_of_recovered(files, bases, flushed)
     producers = load_producers(files, bases, config, clock, start=start, end=end)
-    if flushed is not None:
-        producers.remove_expired_producers(clock())
     return dict(producers.active_producers)
-
-
-def _drop_snapshots_of_recovered(files: Files, bases: Sequence[int], flushed: int) -> None:
-    """Delete the snapshots after the start of the first segment that a restart recovers."""
-    first = max((base for base in bases if base <= flushed), default=bases[0])
-    snapshots = ProducerSnapshots(files)
-    for snapshot in snapshots:
-        if snapshot.offset > first:
-            snapshots.delete(snapshot.offset)
 
 
 def load_producers(

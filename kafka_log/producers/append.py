@@ -16,13 +16,17 @@ import struct
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from kafka_format.attributes import LOG_APPEND_TIME
-from kafka_format.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, located_in_payload
+from kafka_format.batch import (
+    HEADER_SIZE,
+    NO_PRODUCER_EPOCH,
+    iter_payload_slices,
+    located_in_payload,
+)
 from kafka_format.compression import codec_of
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import CorruptError, FormatError, Location
 from kafka_format.primitives import read_varint
-from kafka_format.record import NO_SEQUENCE, SLICE_RECORDS, Record, iter_record_slices
+from kafka_format.record import NO_SEQUENCE, SLICE_RECORDS, Record
 from kafka_log.appends.broken_streams import read_stream
 from kafka_log.appends.origin import AppendOrigin
 from kafka_log.errors import (
@@ -303,15 +307,8 @@ def first_control_record(batch: RecordBatch) -> Record | None:
             payload = _readable_payload(batch)
             if not _are_complete(payload, header.record_count):
                 raise IllegalControlRecordError(str(error)) from error
-    slices = iter_record_slices(
-        payload,
-        header.record_count,
-        base_offset=header.base_offset,
-        base_timestamp=header.base_timestamp,
-        base_sequence=header.base_sequence,
-        log_append_time=header.max_timestamp if header.attributes & LOG_APPEND_TIME else None,
-        size=SLICE_RECORDS if header.codec_id else 1,
-    )
+    size = SLICE_RECORDS if header.codec_id else 1
+    slices = iter_payload_slices(header, payload, header.log_append_time, size)
     try:
         first = next(slices)[0]
         if header.codec_id:

@@ -18,6 +18,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kafka_format.java_text import uuid_text
 from kafka_format.shown_text import name_bytes
 from kafka_log.names import FileKind, parse_directory_name, parse_file_name
 
@@ -47,13 +48,16 @@ class Places:
         self._places: dict[str, Place] = {}
         for log_dir in inventory.log_dirs:
             place = _place_of(log_dir)
-            self._places[log_dir.path] = place
+            self._places[str(Path(log_dir.path))] = place
             for partition in log_dir.partitions:
-                self._places[partition.path] = place._replace(topic_id=_topic_id(partition))
+                path = str(Path(partition.path))  # without a leading `./`
+                self._places[path] = place._replace(topic_id=_topic_id(partition))
 
     def of(self, path: str) -> Place:
         """Return the place of a file or directory, by the nearest known directory above it."""
-        for each in (path, *map(str, Path(path).parents)):
+        if not path:
+            return Place()
+        for each in map(str, (Path(path), *Path(path).parents)):
             if each in self._places:
                 return self._places[each]
         return Place()
@@ -69,7 +73,7 @@ def _place_of(log_dir: LogDir) -> Place:
 
 def _topic_id(partition: Partition) -> str | None:
     found = partition.topic_id or partition.metadata_topic_id
-    return None if found is None else str(found)
+    return None if found is None else uuid_text(found)
 
 
 def fingerprint(finding: Finding, place: Place) -> str:

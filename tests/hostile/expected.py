@@ -1,13 +1,14 @@
 """Exit codes by verb of the cases that differ from the default of their class.
 
 Recorded from a run and reviewed by hand, group by group: a verb ends with 1 only for what it reads.
-`list` reads names, small files and the end of each log; `retain` reads batch headers; `offsets` and
-`recover` also control records and the wrappers of magic 0 and 1; `dump` and `compact` read records.
+`list` reads names, small files and the end of each log; `retain` reads batch headers;
+`transactions` also control records; `offsets` and `recover` also the wrappers of magic 0 and 1;
+`dump` and `compact` read records. `offsets` stops at a torn batch, `transactions` looks beyond it.
 Kafka accepts magics above 2, odd timestamps, epochs and sequences in a log, and so do we.
 """
 
 EXPECTED: dict[str, tuple[str, ...]] = {
-    "list=0 dump=0 offsets=0 retain=0 recover=0 compact=0": (
+    "list=0 dump=0 offsets=0 transactions=0 retain=0 recover=0 compact=0": (
         "bombs/a-million-records",
         "lengths/checkpoint-offset--1",
         "lengths/checkpoint-twice",
@@ -118,7 +119,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "sparse/stray-8GiB",
         "sparse/timeindex-2^31-1",
     ),
-    "list=0 dump=1 offsets=1 retain=0 recover=1 compact=1": (
+    "list=0 dump=1 offsets=1 transactions=1 retain=0 recover=1 compact=1": (
         "bombs/gzip-magic0-300MiB",
         "bombs/gzip-magic1-300MiB",
         "bombs/lz4-magic0-300MiB",
@@ -163,6 +164,8 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/control-key-version--1",
         "lies/magic--1",
         "lies/magic--128",
+    ),
+    "list=0 dump=1 offsets=1 transactions=0 retain=0 recover=1 compact=1": (
         "lies/message-codec-7",
         "lies/message-codec-zstd",
         "lies/only-segment-message-codec-7",
@@ -174,7 +177,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/wrapper-of-nothing",
         "lies/wrapper-without-value",
     ),
-    "list=0 dump=1 offsets=0 retain=0 recover=0 compact=1": (
+    "list=0 dump=1 offsets=0 transactions=0 retain=0 recover=0 compact=1": (
         "bombs/gzip-cut",
         "bombs/gzip-extra",
         "bombs/gzip-in-gzip",
@@ -222,7 +225,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/two-records-count-1",
         "sparse/last-log-2^31-1",
     ),
-    "list=1 dump=0 offsets=1 retain=1 recover=1 compact=1": (
+    "list=1 dump=0 offsets=1 transactions=1 retain=1 recover=1 compact=1": (
         "lengths/clean-shutdown-number",
         "lengths/clean-shutdown-text",
         "links/here",
@@ -237,7 +240,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "special/stray-fifo",
         "special/stray-socket",
     ),
-    "list=0 dump=0 offsets=0 retain=0 recover=1 compact=0": (
+    "list=0 dump=0 offsets=0 transactions=0 retain=0 recover=1 compact=0": (
         "lengths/checkpoint-nul",
         "lies/base-offset--5",
         "lies/base-offset-min",
@@ -246,7 +249,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/only-segment-base-offset-max",
         "lies/only-segment-wrapper-offset-max",
     ),
-    "list=0 dump=1 offsets=1 retain=0 recover=1 compact=0": (
+    "list=0 dump=1 offsets=1 transactions=1 retain=0 recover=1 compact=0": (
         "lies/control-leader-change-garbage",
         "lies/control-value-null",
         "lies/control-value-short",
@@ -260,9 +263,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/only-segment-control-value-short",
         "lies/only-segment-control-voters-garbage",
     ),
-    "list=0 dump=1 offsets=0 retain=0 recover=0 compact=0": (
-        "sparse/bootstrap.checkpoint-2^31-1",
-        "sparse/metadata-snapshot-2^31-1",
+    "list=0 dump=1 offsets=0 transactions=0 retain=0 recover=0 compact=0": (
         "lies/only-segment-attributes-all",
         "lies/only-segment-attributes-negative",
         "lies/only-segment-codec-5",
@@ -271,42 +272,52 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/only-segment-count-2",
         "lies/only-segment-record-attributes",
         "lies/only-segment-two-records-count-1",
+        "sparse/bootstrap.checkpoint-2^31-1",
+        "sparse/metadata-snapshot-2^31-1",
     ),
-    "list=1 dump=1 offsets=1 retain=1 recover=1 compact=1": (
+    "list=1 dump=1 offsets=1 transactions=1 retain=1 recover=1 compact=1": (
         "lengths/metadata-empty",
         "lengths/metadata-id",
         "lengths/metadata-version",
         "places/directory-as-checkpoint",
         "places/directory-as-segment",
     ),
-    "list=0 dump=0 offsets=0 retain=0 recover=0 compact=1": (
+    "list=0 dump=0 offsets=0 transactions=0 retain=0 recover=0 compact=1": (
         "lies/magic-127",
         "lies/magic-3",
         "lies/magic-4",
         "lies/marker-of-no-producer",
         "lies/wrapper-relative-offset-max",
     ),
-    "list=0 dump=1 offsets=0 retain=1 recover=1 compact=1": (
+    "list=0 dump=1 offsets=0 transactions=0 retain=1 recover=1 compact=1": (
         "lengths/leader-epoch-count--1",
         "lengths/leader-epoch-count-max",
         "lengths/leader-epoch-nul",
         "lengths/leader-epoch-number-huge",
     ),
-    "list=0 dump=0 offsets=0 retain=0 recover=1 compact=1": (
+    "list=0 dump=0 offsets=0 transactions=0 retain=0 recover=1 compact=1": (
         "lies/base-offset-max",
         "lies/base-offset-near-max",
         "lies/last-offset-delta--1",
         "lies/wrapper-offset-max",
     ),
-    "list=0 dump=0 offsets=1 retain=0 recover=1 compact=0": (
+    "list=0 dump=0 offsets=1 transactions=0 retain=0 recover=1 compact=0": (
         "lengths/checkpoint-beyond-end",
+    ),
+    "list=0 dump=0 offsets=1 transactions=1 retain=0 recover=1 compact=0": (
         "lies/control-type-99",
         "lies/only-segment-control-type-99",
     ),
-    "list=0 dump=0 offsets=0 retain=0 recover=1 compact=0/1": ("lies/base-offset-beyond-segment",),
-    "list=0 dump=1 offsets=1 retain=0 recover=0 compact=1": ("places/poisoned-processes",),
-    "list=1 dump=3 offsets=1 retain=1 recover=1 compact=1": ("places/deep-beyond-path-max",),
-    "list=0 dump=0 offsets=0 retain=1 recover=1 compact=0": (
+    "list=0 dump=0 offsets=0 transactions=0 retain=0 recover=1 compact=0/1": (
+        "lies/base-offset-beyond-segment",
+    ),
+    "list=0 dump=1 offsets=1 transactions=1 retain=0 recover=0 compact=1": (
+        "places/poisoned-processes",
+    ),
+    "list=1 dump=3 offsets=1 transactions=1 retain=1 recover=1 compact=1": (
+        "places/deep-beyond-path-max",
+    ),
+    "list=0 dump=0 offsets=0 transactions=0 retain=1 recover=1 compact=0": (
         "lengths/log-start-beyond-end",
         "lies/only-segment-base-offset--5",
         "lies/only-segment-base-offset-min",
@@ -314,5 +325,14 @@ EXPECTED: dict[str, tuple[str, ...]] = {
         "lies/only-segment-last-offset-delta--1",
         "lies/only-segment-message-offset--5",
     ),
-    "list=0 dump=1 offsets=0 retain=0 recover=1 compact=1": ("sparse/log-2^31-1",),
+    "list=0 dump=1 offsets=0 transactions=0 retain=0 recover=1 compact=1": ("sparse/log-2^31-1",),
+    "list=0 dump=1 offsets=0 transactions=1 retain=0 recover=1 compact=1": (
+        "lengths/batch-length-max",
+        "lengths/batch-length-one-more",
+        "lengths/header-cut",
+        "lengths/message-size-max",
+        "lengths/records-cut",
+        "lies/only-segment-magic--1",
+        "lies/only-segment-magic--128",
+    ),
 }

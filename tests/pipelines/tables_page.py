@@ -53,7 +53,10 @@ _ROWS = {
     "transaction_state": "A state of a transactional id: a record of `__transaction_state`.",
     "share_group_state": "A snapshot or an update: a record of `__share_group_state`.",
     "cluster_metadata": "A record of the KRaft metadata, of the log or of a snapshot.",
-    "findings": "Something wrong. [Every rule has a page](findings/README.md).",
+    "findings": (
+        "Something wrong in a partition, or in a name. [Every rule has a page](findings/README.md)."
+        " What compares log dirs with each other is found by [`audit`](jobs/audit.md)."
+    ),
     "compaction": "What the cleaner would do to a record, and why. [Every rule](explain.md).",
     "transactions": "A transaction in a partition. As [`transactions`](jobs/transactions.md).",
     "producers": "A producer of a partition. As [`transactions`](jobs/transactions.md).",

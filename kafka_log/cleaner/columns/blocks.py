@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from kafka_format.attributes import CONTROL
-from kafka_format.batch import BatchHeader, RecordBatch
 from kafka_format.columnar import headers
-from kafka_format.errors import FormatError
-from kafka_format.legacy import LegacyBatch, decode_legacy_header
+from kafka_format.log_file import batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,13 +69,7 @@ class Block(NamedTuple):
         position = int(self.batches.position[i])
         start = position - self.base
         raw = self.data[start : start + int(self.batches.size_in_bytes[i])].data
-        if not self.batches.is_legacy[i]:
-            return RecordBatch(BatchHeader.unpack(raw), self.path, position, raw)
-        try:
-            header = decode_legacy_header(raw)
-        except FormatError as error:
-            raise error.moved(self.path, position) from None
-        return LegacyBatch(header, self.path, position, raw)
+        return batch_of(raw, int(self.batches.magic[i]), self.path, position)
 
     def ensure_valid(self) -> None:
         """Raise for the first wrong checksum."""

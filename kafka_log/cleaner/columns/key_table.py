@@ -9,7 +9,7 @@ import numpy as np
 
 from kafka_format.columnar.window import memory_of, readonly
 from kafka_log.cleaner.columns import map_kernels
-from kafka_log.cleaner.offset_map import BYTES_PER_ENTRY, NOT_FOUND
+from kafka_log.cleaner.offset_map import NOT_FOUND, map_size
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -46,10 +46,7 @@ class KeyTable:
     def __init__(
         self, memory: int, *, load_factor: float = 0.9, secret: bytes | None = None
     ) -> None:
-        self.slots = min(memory, _INT32_MAX) // BYTES_PER_ENTRY
-        if self.slots * load_factor <= 1:
-            raise ValueError(f"{memory} bytes: too small an offset map to hold a key")
-        self.max_desired_size = int(self.slots * load_factor)
+        self.slots, self.max_desired_size = map_size(memory, load_factor)
         self.latest_offset = NOT_FOUND
         self.size = 0
         drawn = os.urandom(16) if secret is None else secret

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from kafka_format.batch import HEADER_SIZE, MAGIC, BatchHeader, RecordBatch
+from kafka_format.batch import HEADER_SIZE, MAGIC
 from kafka_format.batch_layout import BATCH
 from kafka_format.columnar import kernels as k
 from kafka_format.columnar.headers import BatchColumns
 from kafka_format.columnar.window import memory_of, readonly
-from kafka_format.errors import CorruptError, FormatError, Location, TruncatedError
-from kafka_format.legacy import SMALLEST_MESSAGE, LegacyBatch, decode_legacy_header
+from kafka_format.errors import CorruptError, Location, TruncatedError
+from kafka_format.legacy import SMALLEST_MESSAGE
+from kafka_format.log_file import batch_of
 from kafka_log.cleaner.columns import map_kernels
 from kafka_log.cleaner.columns.blocks import Block
 from kafka_log.cleaner.errors import UncleanableError
@@ -241,15 +242,7 @@ def _iter_batches(data: bytes, path: str, start: int) -> Iterator[AnyBatch]:
         end = position + LOG_OVERHEAD + length
         if end > len(data):
             return
-        raw = view[position:end]
-        if magic >= MAGIC:
-            yield RecordBatch(BatchHeader.unpack(raw), path, start + position, raw)
-        else:
-            try:
-                header = decode_legacy_header(raw)
-            except FormatError as error:
-                raise error.moved(path, start + position) from None
-            yield LegacyBatch(header, path, start + position, raw)
+        yield batch_of(view[position:end], magic, path, start + position)
         position = end
 
 

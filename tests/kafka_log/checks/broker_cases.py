@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_format.java_text import parse_uuid
-from kafka_log.checks.broker_checks import audited_brokers, check_broker, inventory_findings
+from kafka_log.checks.broker_checks import audited_brokers, inventory_findings
+from kafka_log.checks.checkpoint_checks import check_checkpoints
 from kafka_log.checks.facts import AuditedBroker, NotChecked, PartitionFacts
 from kafka_log.checks.finding import Finding
+from kafka_log.checks.identities import check_identities
+from kafka_log.checks.leftovers import check_leftovers
 from kafka_log.clock import FixedClock
 from kafka_log.config.log_config import LogConfig
 from kafka_log.config.settings import read_settings
@@ -27,6 +30,7 @@ NOW = 1_790_000_000_000
 PACK = "groups-4.3.1"
 METADATA_LOG = "__cluster_metadata-0/00000000000000000000.log"
 DIRECTORY_ID = parse_uuid("yIckUInzRhWcVm-nD304zw")
+BROKER_EPOCH = 13
 CLUSTER_ID = "Z29sZGVuLWRpcmVjdG9yeQ"
 MARKER = ".kafka_cleanshutdown"
 
@@ -41,12 +45,14 @@ def log_dir_of(
 
 
 def checked(*paths: Path) -> list[Finding | NotChecked]:
-    """What the checks of brokers yield for these paths."""
+    """What the checks of checkpoints, ids and leftovers yield for these paths."""
     inventory = scan(paths)
     settings = read_settings(metadata=inventory.metadata, node_id=inventory.node_id)
     yielded: list[Finding | NotChecked] = []
     for audited in audited_brokers(inventory, settings, NOW):
-        yielded += check_broker(audited, list(facts_of(audited)), DiskFiles)
+        facts = list(facts_of(audited))
+        for check in (check_checkpoints, check_identities, check_leftovers):
+            yielded += check(audited, facts, DiskFiles)
     return yielded + list(inventory_findings(inventory))
 
 
@@ -121,7 +127,7 @@ def directories_change(topic: uuid.UUID, partition: int, *directories: uuid.UUID
 
 def registration_change(broker: int, *directories: uuid.UUID) -> bytes:
     """A BrokerRegistrationChangeRecord with other log dirs."""
-    fields = broker.to_bytes(4, "big") + (5).to_bytes(8, "big")
+    fields = broker.to_bytes(4, "big") + BROKER_EPOCH.to_bytes(8, "big")
     return bytes([1, 17, 2]) + fields + _uuids(2, directories)
 
 

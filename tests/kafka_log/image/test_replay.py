@@ -1,6 +1,8 @@
 """Replay of metadata logs: snapshots, transactions, limits, damage; images as Kafka's own."""
 
 import base64
+import json
+import random
 
 import pytest
 
@@ -8,8 +10,9 @@ from kafka_format.legacy import LegacyBatch
 from kafka_format.log_file import LogFile
 from kafka_format.schemas import metadata as schemas
 from kafka_log.image.replay import Until, replay_metadata
+from pipelines.metadata import image_rows
 from tests import golden
-from tests.kafka_log.image.stories import framed
+from tests.kafka_log.image.stories import Story, framed
 from tests.kafka_log.image.test_metadata_image_oracle import image_of
 from tests.kafka_log.inventory.test_cluster_metadata import (
     ABORT,
@@ -128,6 +131,21 @@ def test_of_two_snapshots_the_newest_at_or_before_the_limit_counts(tmp_path):
     assert replay(tmp_path, until=Until(offset=3)).image.topics == {A: "a"}
     assert replay(tmp_path, until=Until(offset=4)).image.topics == {B: "b"}
     assert replay(tmp_path).committed_offset == 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_bytes_with_a_right_checksum_give_an_image_and_perhaps_a_failure(seed, tmp_path):
+    draw = random.Random(seed)
+    records = [bytearray(record) for record in Story(seed).records(60)]
+    for record in draw.sample(records, 20):
+        record[draw.randrange(len(record))] = draw.randrange(256)
+    for skip_refused in (False, True):
+        (tmp_path / LOG).write_bytes(log(*map(bytes, records)))
+        found = replay(tmp_path, skip_refused=skip_refused)
+        assert 0 <= found.end_offset <= len(records)
+        assert (found.failure is None) == (found.end_offset == len(records))
+        for row in image_rows(found):
+            json.dumps(row, allow_nan=False)
 
 
 def test_brokers_and_their_log_dirs(tmp_path):

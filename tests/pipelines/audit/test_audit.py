@@ -1,8 +1,6 @@
 """The job: the same findings in the same order each way, and failures that hide nothing."""
 
-import base64
 import shutil
-import uuid
 from pathlib import Path
 
 import pytest
@@ -37,8 +35,7 @@ def test_damage_is_found_in_its_place_the_first_rule_first(tmp_path):
     assert first["path"] == str(data / "codecs-0" / LOG)
     assert (first["log_dir"], first["node_id"]) == (str(data), 1)
     (line,) = (data / "codecs-0" / "partition.metadata").read_text().splitlines()[1:]
-    encoded = line.removeprefix("topic_id: ")
-    assert first["topic_id"] == str(uuid.UUID(bytes=base64.urlsafe_b64decode(f"{encoded}==")))
+    assert first["topic_id"] == line.removeprefix("topic_id: ")
     assert last["path"] == str(data / "recovery-point-offset-checkpoint")
     assert [(group.first["id"], group.count) for group in report.groups()] == [
         ("LOG001", 2),

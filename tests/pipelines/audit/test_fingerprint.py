@@ -5,7 +5,9 @@ import shutil
 import pytest
 
 from kafka_log.checks.finding import About, Finding
-from pipelines.audit.fingerprint import Place, fingerprint
+from kafka_log.inventory.scan import scan
+from pipelines.audit.fingerprint import Place, Places, fingerprint
+from tests import golden
 from tests.pipelines.audit.damaged import damaged, report_of
 
 PLACE = Place("/data", "cluster", 1, "directory", "topic-id")
@@ -51,6 +53,17 @@ def test_compaction_that_moves_a_batch_into_another_segment_changes_nothing():
 )
 def test_what_differs_has_another_fingerprint(other):
     assert made(**other) != made()
+
+
+def test_paths_with_and_without_a_dot_are_the_same_place(tmp_path, monkeypatch):
+    (log_dir,) = golden.log_dirs(golden.shared("groups-4.3.1"))
+    monkeypatch.chdir(log_dir)
+    places = Places(scan(["."]))
+    place = places.of("./counts-0/00000000000000000000.log")
+    assert place == places.of("counts-0/00000000000000000000.log")
+    assert place.topic_id is not None
+    assert place.node_id == 1
+    assert places.of("") == Place()
 
 
 def test_without_a_topic_id_the_name_counts():
