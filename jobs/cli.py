@@ -18,6 +18,7 @@ VERBS = {
     "retain": "show what retention would delete by time, size and log start offset",
     "recover": "show what a restart would truncate, lose and rebuild",
     "export": "write tables as Delta or Parquet with a manifest; later runs add only new rows",
+    "groups": "print consumer groups, members, committed offsets and lag, and the history of one",
     "metadata": "print topics, leaders, settings and brokers from the KRaft metadata, and history",
     "dump": "print the contents of files, in kafka-dump-log's format or as JSON lines",
 }
@@ -34,7 +35,8 @@ _OTHER_WORDS = {
     "records": "dump",
     "verify": "dump",
     "check": "dump",
-    "lag": "offsets",
+    "lag": "groups",
+    "consumer-groups": "groups",
     "watermarks": "offsets",
     "clean": "compact",
     "cleaner": "compact",

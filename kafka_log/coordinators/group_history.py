@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from kafka_format.control import ControlRecordType
 from kafka_log.coordinators.committed_offsets import COMMIT_TYPES, decode_commit, decode_place
-from kafka_log.coordinators.groups import Expiry, Groups, GroupType, group_of
+from kafka_log.coordinators.groups import Expiry, Groups, GroupType, group_bytes, group_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,7 +82,7 @@ class GroupHistory:
         """Take the retention of offsets, and deleted topics with the times of their removals."""
         self.groups = Groups()
         self._group_id = group_id
-        self._key = group_id.encode("utf-8", "surrogatepass")
+        self._key = group_bytes(group_id)
         self._retention_ms = retention_ms
         self._removed_topics = removed_topics
         self._committed: dict[tuple[str, int], CommittedOffset] = {}

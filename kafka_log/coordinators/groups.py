@@ -31,6 +31,7 @@ from kafka_format.coordinator_records import (
     decode_coordinator_record,
 )
 from kafka_format.errors import FormatError
+from kafka_format.field_codecs import kafka_text
 from kafka_format.java_text import decode_utf8
 from kafka_format.message import Message, UnknownMessage, decode_message
 from kafka_format.schemas.group import CONSUMER_PROTOCOL_SUBSCRIPTION
@@ -52,6 +53,8 @@ _NO_TIMESTAMP = -1
 _UNKNOWN_TO_4_3 = (9, 18, 24)
 """Types of previews and of newer brokers; 4.3.1 skips them."""
 _INT32 = 0xFFFF_FFFF
+_UNDERFLOW = "null"
+"""The text of the only exception that ConsumerProtocol expects (BufferUnderflowException)."""
 
 
 class GroupType(StrEnum):
@@ -78,6 +81,7 @@ _STABLE_MEMBER = {GroupType.CONSUMER: 0, GroupType.SHARE: 0, GroupType.STREAMS: 
 
 Tasks = dict[str, list[tuple[str, list[int]]]]
 """By kind (active, standby, warmup): subtopologies with their partitions."""
+NO_TASKS: Tasks = {"active": [], "standby": [], "warmup": []}
 Partitions = list[tuple["uuid.UUID", list[int]]]
 """Topic ids with partitions."""
 
@@ -128,6 +132,8 @@ class Group:
     assignment_epoch: int = 1
     targets: dict[str, Any] = field(default_factory=dict)
     """The target assignment of each member."""
+    classic_topics: frozenset[str] | None = None
+    """What the members of a classic group subscribe to; None if that is not known."""
     regexes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The topics that match the regular expressions of a consumer group."""
     topology_epoch: int | None = None
@@ -154,7 +160,8 @@ class Group:
             return GroupState.ASSIGNING
         stable = _STABLE_MEMBER[self.type]
         for member in self.members.values():
-            state = stable if member.state is None else member.state
+            # Without an assignment, a member of a streams group has no state; others are stable.
+            state = stable if member.state is None and not is_streams else member.state
             if state != stable or member.epoch != self.assignment_epoch:
                 return GroupState.RECONCILING
         return GroupState.STABLE
@@ -181,26 +188,21 @@ class Group:
         if self.type is not GroupType.CLASSIC:
             names = {name for each in self.members.values() for name in each.subscribed_topics}
             return names.union(*self.regexes.values())
-        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return None
-        if self.members and self.protocol is None:
-            return None
-        found: set[str] = set()
-        for member in self.members.values():
-            topics = subscription_topics(member.subscription)
-            if topics is None:
-                return None
-            found.update(topics)
-        return found
+        return self.classic_topics
 
 
 def subscription_topics(data: bytes) -> list[str] | None:
-    """Return the topics of a consumer's subscription, read as version 0, as a coordinator does."""
+    """Return the topics of a consumer's subscription, read as version 0, as a coordinator does.
+
+    None if it is cut short. Raises RefusedError for bytes with which a coordinator fails.
+    """
     if len(data) < _VERSION_SIZE:
         return None
     try:
         value = decode_message(CONSUMER_PROTOCOL_SUBSCRIPTION, 0, data, _VERSION_SIZE)
-    except FormatError:
+    except FormatError as error:
+        if kafka_text(error) != _UNDERFLOW:
+            raise RefusedError(f"found a subscription that cannot be read: {error}") from None
         return None
     return list(value.topics)
 
@@ -240,10 +242,10 @@ class Groups:
         return iter(sorted(self._groups.values(), key=lambda group: group.group_id))
 
     def get(self, group_id: str) -> Group | None:
-        return self._groups.get(group_id.encode("utf-8", "surrogatepass"))
+        return self._groups.get(group_bytes(group_id))
 
     def sizes(self, group_id: str) -> Sizes:
-        key = group_id.encode("utf-8", "surrogatepass")
+        key = group_bytes(group_id)
         return Sizes(self._records.get(key, 0), self._bytes.get(key, 0))
 
     def apply(self, record: LogRecord) -> None:
@@ -258,7 +260,7 @@ class Groups:
         self._bytes[of] = self._bytes.get(of, 0) + size
         if key[:2] in COMMIT_TYPES:
             if value is not None and of not in self._groups:
-                self._groups[of] = Group(group_id=decode_utf8(of), type=GroupType.CLASSIC, epoch=0)
+                self._groups[of] = Group(group_id=group_text(of), type=GroupType.CLASSIC, epoch=0)
             return
         try:
             self._replay(of, key, value)
@@ -279,7 +281,7 @@ class Groups:
             if record.value is None:
                 self._groups.pop(of, None)
             else:
-                self._groups[of] = _classic_group(decode_utf8(of), record.value)
+                self._groups[of] = _classic_group(group_text(of), record.value)
             return
         group_type = _type_of(type_id)
         group = self._group_of_type(of, group_type, create=record.value is not None)
@@ -293,7 +295,7 @@ class Groups:
         if group is None and not create:
             return None
         if group is None or (replaces_simple and group.is_simple):
-            group = Group(group_id=decode_utf8(of), type=group_type)
+            group = Group(group_id=group_text(of), type=group_type)
             self._groups[of] = group
         elif group.type is not group_type:
             raise RefusedError(f"found a record of a {group_type} group, but it is {group.type}")
@@ -306,9 +308,19 @@ def group_of(key: bytes) -> bytes:
     return key[_HEAD.size : _HEAD.size + length]
 
 
+def group_text(group_id: bytes) -> str:
+    """Return a group id as text, as a decoded key has it; bytes that are not UTF-8 are kept."""
+    return group_id.decode("utf-8", "surrogateescape")
+
+
+def group_bytes(group_id: str) -> bytes:
+    """Return a group id as bytes. A lone surrogate that stands for no byte cannot be in a key."""
+    return group_id.encode("utf-8", "surrogateescape")
+
+
 def partition_for(group_id: str, count: int) -> int:
     """Return the partition of __consumer_offsets that has a group (Utils.abs of its hashCode)."""
-    data = group_id.encode("utf-16-be", "surrogatepass")
+    data = decode_utf8(group_bytes(group_id)).encode("utf-16-be")
     hashed = 0
     for (unit,) in struct.iter_unpack(">H", data):
         hashed = (hashed * 31 + unit) & _INT32
@@ -338,6 +350,7 @@ def _classic_group(group_id: str, value: Message) -> Group:
     return Group(
         group_id=group_id,
         type=GroupType.CLASSIC,
+        classic_topics=_classic_topics(value),
         members={each.member_id: each for each in members},
         protocol_type=value.protocol_type or None,
         protocol=value.protocol,
@@ -345,6 +358,21 @@ def _classic_group(group_id: str, value: Message) -> Group:
         state_timestamp=None if timestamp == _NO_TIMESTAMP else timestamp,
         epoch=generation,
     )
+
+
+def _classic_topics(value: Message) -> frozenset[str] | None:
+    """Mirrors ClassicGroup.computeSubscribedTopics."""
+    if value.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return None
+    if value.members and value.protocol is None:
+        return None
+    found: set[str] = set()
+    for member in value.members:
+        topics = subscription_topics(member.subscription)
+        if topics is None:
+            return None
+        found.update(topics)
+    return frozenset(found)
 
 
 def _group_epoch(group: Group, _: Message, value: Message | None) -> bool:
