@@ -89,6 +89,8 @@ class GroupHistory:
         self._waiting: dict[int, dict[tuple[str, int], CommittedOffset]] = {}
         self._last_removal = -1, ""
         """When the last offset was removed, and why."""
+        self._converted: _Shown | None = None
+        """A group that was removed to be written again as one of another type."""
 
     def events(self, records: Iterable[LogRecord]) -> Iterator[Event]:
         """Yield the events of all records, in the order of the log."""
@@ -225,7 +227,10 @@ class GroupHistory:
             if is_removed and before is not None:
                 reason = self._why_group_gone(record.timestamp)
                 yield event(event="group_removed", type=before.type, reason=reason)
+            self._converted = None if is_removed else before
             return
+        if before is None:  # a conversion removes the old group first, in the same write
+            before, self._converted = self._converted, None
         if before is None:
             yield event(event="group_created", type=after.type)
         elif before.type is not after.type:
