@@ -4,6 +4,7 @@ audit            findings, worst first
 compaction/      the job `compact`
 engine/          run tasks in this process, in processes or on Spark
 export/          tables to Delta or Parquet
+groups           the job `groups`
 log_directory    LogDirectory: every table as a method, for notebooks
 manifest         SHA-256 of what was read
 metadata         the job `metadata`
