@@ -7,6 +7,7 @@
     compaction_explained    --explain, --explain-key and --what-if of `compact`
     dump                    the verb `dump`
     export                  the verb `export`
+    groups                  the verb `groups`
     list                    the verb `list`
     metadata                the verb `metadata`
     offsets                 the verb `offsets`

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,10 @@ from kafka_format.shown_text import say
 from pipelines.report.text import counted, iso_time
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Sequence
 
-    from kafka_log.image.replay import ReplayedMetadata, Until
+    from kafka_log.image.replay import ReplayedMetadata
     from pipelines.metadata import MetadataCopy
 
 Row = dict[str, Any]
@@ -40,8 +40,6 @@ exit codes:
 
 All columns and JSON fields: docs/jobs/metadata.md
 """
-_LARGEST_OFFSET = 10**11
-"""A larger number is a time in milliseconds: no metadata log has so many records."""
 _PARTITION = re.compile(r"(?P<topic>.+)-(?P<partition>\d{1,9})")
 
 
@@ -55,7 +53,7 @@ def _parser() -> options.Parser:
     group = parser.add_argument_group("what to print")
     group.add_argument(
         "--at",
-        type=_point,
+        type=options.point,
         metavar="OFFSET|TIME",
         help="the cluster after the record at this offset, or at this time, such as 1200 or"
         " 2026-01-31T12:00:00Z",
@@ -68,7 +66,7 @@ def _parser() -> options.Parser:
     group.add_argument(
         "--diff",
         nargs=2,
-        type=_point,
+        type=options.point,
         metavar=("A", "B"),
         help="what differs between two offsets or times",
     )
@@ -85,21 +83,6 @@ def _parser() -> options.Parser:
     )
     options.add_format(parser)
     return parser
-
-
-def _point(text: str) -> Until:
-    """Parse an offset or a time."""
-    from kafka_log.image.replay import Until
-
-    if text.isdecimal() and int(text) < _LARGEST_OFFSET:
-        return Until(offset=int(text))
-    try:
-        return Until(timestamp=options.time_ms(text))
-    except argparse.ArgumentTypeError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r}: expected an offset, epoch milliseconds, or a time such as"
-            " 2026-01-31T12:00:00Z"
-        ) from None
 
 
 def _work(arguments: argparse.Namespace) -> int:

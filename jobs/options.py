@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
 
     from kafka_log.clock import Clock
+    from kafka_log.image.replay import Until
 
 CLEAN, FINDINGS, USAGE, COULD_NOT_RUN, HUNG_UP, INTERRUPTED = 0, 1, 2, 3, 129, 130
 
@@ -42,6 +43,8 @@ KAFKA_VERSIONS = ("4.3",)
 """Releases whose rules every verb can follow, the newest last."""
 _LARGEST = 2**63 - 1
 _LONGEST_TIME = 64
+_LARGEST_OFFSET = 10**11
+"""A larger number is a time in milliseconds: no log of a coordinator has so many records."""
 _ESCAPE = "kafka-forensics-escape"
 _WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF)
 
@@ -595,3 +598,18 @@ def time_ms(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def point(text: str) -> Until:
+    """Parse an offset or a time."""
+    from kafka_log.image.replay import Until
+
+    if text.isdecimal() and int(text) < _LARGEST_OFFSET:
+        return Until(offset=int(text))
+    try:
+        return Until(timestamp=time_ms(text))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected an offset, epoch milliseconds, or a time such as"
+            " 2026-01-31T12:00:00Z"
+        ) from None

@@ -1,9 +1,11 @@
 """Spark and processes over the rules of kafka_log.
 
+audit                findings, worst first
 audit/               the job `audit`
 compaction/          the job `compact`
 engine/              run tasks in this process, in processes or on Spark
 export/              tables to Delta or Parquet
+groups               the job `groups`
 log_directory        LogDirectory: every table as a method, for notebooks
 manifest             SHA-256 of what was read
 metadata             the job `metadata`

@@ -271,6 +271,8 @@ BROKER = _definitions(
     _D("transaction.max.timeout.ms", _int, 15 * MINUTE_MS, _at_least(1)),
     _D("transaction.partition.verification.enable", _boolean, True),
     _D("offsets.topic.segment.bytes", _int, 100 * MEBIBYTE, _at_least(1)),
+    _D("offsets.topic.num.partitions", _int, 50, _at_least(1)),
+    _D("offsets.retention.minutes", _int, 7 * 24 * 60, _at_least(1)),
     _D("transaction.state.log.segment.bytes", _int, 100 * MEBIBYTE, _at_least(1)),
     _D("share.coordinator.state.topic.segment.bytes", _int, 100 * MEBIBYTE, _at_least(1)),
     _D("metadata.log.segment.bytes", _int, 1024 * MEBIBYTE, _at_least(8 * MEBIBYTE)),

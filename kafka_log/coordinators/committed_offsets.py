@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kafka_log.coordinators.coordinator_log import LogRecord
     from kafka_log.disk.files import Files
 
-_COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
+COMMIT_TYPES = (b"\x00\x00", b"\x00\x01")
 """Types of commits, in very old brokers and today. The rest of a key is the same."""
 _KEY_HEAD = struct.Struct(">hH")  # type, length of the group id: every key begins with these
 _NO_PRODUCER = -1
@@ -84,7 +84,7 @@ class CommittedOffsets:
         if record.key is None:
             return
         self.sizes.count(record.key, record.value)
-        if record.key[:2] not in _COMMIT_TYPES:
+        if record.key[:2] not in COMMIT_TYPES:
             return
         key = record.key[2:]
         if record.value is None:
@@ -173,28 +173,40 @@ def read_committed_offsets(files: Files, *, log_start_offset: int = 0) -> Commit
 
 
 def _decoded(stored: _Stored) -> CommittedOffset | None:
+    return decode_commit(stored.log_offset, stored.key, stored.value)
+
+
+def decode_place(key: bytes) -> tuple[str, int] | None:
+    """Return the topic and the partition in the key of a commit, None if it cannot be decoded."""
     try:
-        record = decode_coordinator_record(
-            CoordinatorTopic.CONSUMER_OFFSETS, stored.key, stored.value
-        )
+        found = decode_coordinator_record(CoordinatorTopic.CONSUMER_OFFSETS, key, None).key
     except FormatError:
         return None
-    key, value = record.key, record.value
-    if not isinstance(key, Message) or not isinstance(value, Message):
+    return (found.topic, found.partition) if isinstance(found, Message) else None
+
+
+def decode_commit(log_offset: int, key: bytes, value: bytes) -> CommittedOffset | None:
+    """Return a commit from its record, None if it cannot be decoded."""
+    try:
+        record = decode_coordinator_record(CoordinatorTopic.CONSUMER_OFFSETS, key, value)
+    except FormatError:
         return None
-    fields = value.fields
+    place, commit = record.key, record.value
+    if not isinstance(place, Message) or not isinstance(commit, Message):
+        return None
+    fields = commit.fields
     topic_id = fields.get("topic_id")
     return CommittedOffset(
-        group=key.group,
-        topic=key.topic,
-        partition=key.partition,
-        offset=value.offset,
+        group=place.group,
+        topic=place.topic,
+        partition=place.partition,
+        offset=commit.offset,
         leader_epoch=_unless_none(fields.get("leader_epoch", -1)),
-        metadata=value.metadata,
-        commit_timestamp=value.commit_timestamp,
+        metadata=commit.metadata,
+        commit_timestamp=commit.commit_timestamp,
         expire_timestamp=_unless_none(fields.get("expire_timestamp", -1)),
         topic_id=topic_id if topic_id is not None and topic_id.int != _NO_ID else None,
-        log_offset=stored.log_offset,
+        log_offset=log_offset,
     )
 
 

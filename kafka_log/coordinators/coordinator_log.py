@@ -3,8 +3,8 @@
     for record in read_records(files):
         if record.marker is not None: ...    it ends the transaction of its producer
 
-A damaged batch, and bytes that are not a batch, are left out: the checks of `.log` files report
-them. A coordinator loads to the log end, not to the high watermark (CoordinatorLoaderImpl).
+A damaged batch, and bytes that are not a batch, are left out, and their errors are passed to
+`on_damage`. A coordinator loads to the log end, not to the high watermark (CoordinatorLoaderImpl).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kafka_log.disk.files import opened
 from kafka_log.names import FileKind, live_base_offsets, segment_file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.disk.files import File, Files
@@ -39,16 +39,27 @@ class LogRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     marker: ControlRecordType | None = None
+    timestamp: int = -1
 
 
-def read_records(files: Files, *, log_start_offset: int = 0) -> Iterator[LogRecord]:
+def read_records(
+    files: Files,
+    *,
+    log_start_offset: int = 0,
+    on_damage: Callable[[FormatError], None] | None = None,
+) -> Iterator[LogRecord]:
     """Yield the records from an offset on, in the order of the log. Raises OSError."""
     for base_offset in live_base_offsets(files.names()):
         with opened(files, str(segment_file_name(base_offset, FileKind.LOG))) as file:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
             for part in BatchWalk(partial(_scan, file), search.resume):
                 if not isinstance(part, Gap):
+                    if on_damage is not None:
+                        for damaged in part.damage:
+                            on_damage(damaged.error)
                     yield from _records(part, log_start_offset)
+                elif on_damage is not None and not part.is_zeros and not part.is_reported:
+                    on_damage(part.error)
 
 
 def _scan(file: File, start: int) -> RecordScan:
@@ -68,17 +79,18 @@ def _records(columns: RecordColumns, log_start_offset: int) -> Iterator[LogRecor
         columns.key_length.tolist(),
         columns.value_position.tolist(),
         columns.value_length.tolist(),
+        columns.timestamp.tolist(),
         strict=True,
     )
-    for offset, producer, control, key_at, key_length, value_at, value_length in rows:
+    for offset, producer, control, key_at, key_length, value_at, value_length, timestamp in rows:
         if offset < log_start_offset:
             continue
         key = None if key_length < 0 else bytes(data[key_at : key_at + key_length])
         value = None if value_length < 0 else bytes(data[value_at : value_at + value_length])
         if not control:
-            yield LogRecord(offset, producer, key, value)
+            yield LogRecord(offset, producer, key, value, None, timestamp)
         elif (marker := _marker(key, value)) is not None:
-            yield LogRecord(offset, producer, key, value, marker)
+            yield LogRecord(offset, producer, key, value, marker, timestamp)
 
 
 def _marker(key: bytes | None, value: bytes | None) -> ControlRecordType | None:

@@ -9,6 +9,13 @@ from typing import Any
 from kafka_format.batch import encode_batch
 from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, encode_control_record, end_transaction_marker
+from kafka_format.coordinator_records import (
+    RECORD_TYPES,
+    CoordinatorRecord,
+    CoordinatorTopic,
+    encode_coordinator_record,
+    encode_protocol,
+)
 from kafka_format.metadata_records import MetadataRecord
 from kafka_format.record import SimpleRecord
 from kafka_format.remote_log_metadata import (
@@ -16,6 +23,7 @@ from kafka_format.remote_log_metadata import (
     RemoteLogSegmentState,
     encode_remote_log_metadata,
 )
+from kafka_format.schemas.group import CONSUMER_PROTOCOL_SUBSCRIPTION
 
 TIME = 1_700_000_000_000
 SEGMENT = f"{0:020d}.log"
@@ -35,7 +43,9 @@ def commit_key(group: str, topic: str, partition: int, *, type_id: int = 1) -> b
     return struct.pack(">h", type_id) + _text(group) + _text(topic) + struct.pack(">i", partition)
 
 
-def commit_value(offset: int, metadata: str = "", topic_id: uuid.UUID | None = None) -> bytes:
+def commit_value(
+    offset: int, metadata: str = "", topic_id: uuid.UUID | None = None, *, time: int = TIME
+) -> bytes:
     """Version 3, or 4 with a topic id."""
     if topic_id is None:
         head, text, tail = struct.pack(">hqi", 3, offset, 5), _text(metadata), b""
@@ -43,7 +53,50 @@ def commit_value(offset: int, metadata: str = "", topic_id: uuid.UUID | None = N
         head = struct.pack(">hqi", 4, offset, 5)
         text = bytes([len(metadata) + 1]) + metadata.encode()
         tail = b"\x01\x00\x10" + topic_id.bytes
-    return head + text + struct.pack(">q", TIME) + tail
+    return head + text + struct.pack(">q", time) + tail
+
+
+def group_record(
+    type_id: int, group: str, values: dict[str, Any] | None, *, version: int = 0, **key: Any
+) -> tuple[bytes, bytes | None]:
+    """Return a record of a group: its type, further fields of its key, and its value."""
+    kind = RECORD_TYPES[CoordinatorTopic.CONSUMER_OFFSETS][type_id]
+    field = "group" if type_id <= 2 else "group_id"
+    record = CoordinatorRecord(
+        type_id,
+        kind.name,
+        kind.key.new(0, **{field: group}, **key),
+        None if values is None else kind.values[0].new(version, **values),
+    )
+    return encode_coordinator_record(record)
+
+
+def classic_group(
+    group: str, generation: int, *members: dict[str, Any], **values: Any
+) -> tuple[bytes, bytes | None]:
+    """Return a GroupMetadata record, of a consumer's protocol if nothing else is said."""
+    fields = {
+        "protocol_type": "consumer",
+        "generation": generation,
+        "protocol": "range" if members else None,
+        "current_state_timestamp": TIME,
+        "members": [*members],
+    }
+    return group_record(2, group, fields | values, version=3)
+
+
+def classic_member(member_id: str, *topics: str) -> dict[str, Any]:
+    """Return a member of a classic group that subscribes to topics."""
+    subscription = CONSUMER_PROTOCOL_SUBSCRIPTION.new(3, topics=[*topics])
+    return {
+        "member_id": member_id,
+        "client_id": f"client-{member_id}",
+        "client_host": "/127.0.0.1",
+        "rebalance_timeout": 1,
+        "session_timeout": 1,
+        "subscription": encode_protocol(subscription),
+        "assignment": b"",
+    }
 
 
 class LogWriter:
@@ -58,6 +111,7 @@ class LogWriter:
         *records: tuple[bytes | None, bytes | None],
         producer: int | None = None,
         codec: Codec = Codec.NONE,
+        time: int = TIME,
     ) -> "LogWriter":
         """Append a batch with these records, in a transaction if there is a producer."""
         options: dict[str, Any] = {}
@@ -68,7 +122,7 @@ class LogWriter:
                 "base_sequence": 0,
                 "is_transactional": True,
             }
-        return self._append([SimpleRecord(TIME, *each) for each in records], codec, options)
+        return self._append([SimpleRecord(time, *each) for each in records], codec, options)
 
     def end(self, producer: int, type_: ControlRecordType) -> "LogWriter":
         """Append the marker that ends a transaction."""

@@ -36,6 +36,7 @@ final class Requests {
         all.put("lock", Locks::lock);
         all.put("unlock", Locks::unlock);
         all.put("replay_metadata", Images::replay);
+        all.put("load_groups", Groups::load);
         all.put("read_file", Files::read);
         all.put("write_file", Files::write);
         all.put("message_schemas", Messages::schemas);
