@@ -1,6 +1,5 @@
 """Spark and processes over the rules of kafka_log.
 
-audit                findings, worst first
 audit/               the job `audit`
 compaction/          the job `compact`
 engine/              run tasks in this process, in processes or on Spark

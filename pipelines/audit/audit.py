@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from kafka_log.checks.broker_checks import check_broker, inventory_findings
+from kafka_log.checks.brokers.broker_checks import check_broker, inventory_findings
 from kafka_log.checks.facts import NotChecked, PartitionFacts, SegmentSummary
 from kafka_log.checks.finding import About, Finding
-from kafka_log.checks.logs import check_snapshot
-from kafka_log.checks.small_files import check_small_file
+from kafka_log.checks.partitions.small_files import check_small_file
+from kafka_log.checks.segments.logs import check_snapshot
 from kafka_log.disk.files import DiskFiles, opened
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, parse_file_name

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kafka_format.access import watching
 from kafka_format.errors import FormatError
 from kafka_log.checks.finding import Finding
-from kafka_log.checks.partition_checks import check_partition
-from kafka_log.checks.segment_checks import check_segment
+from kafka_log.checks.partitions.partition_checks import check_partition
+from kafka_log.checks.segments.segment_checks import check_segment
 from kafka_log.disk.files import DiskFiles, File
 from kafka_log.names import FileKind
 from pipelines.engine.progress import Progress

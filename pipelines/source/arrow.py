@@ -29,7 +29,7 @@ from kafka_format.compression import Codec
 from kafka_format.control import ControlRecordType, decode_control_key
 from kafka_format.errors import FormatError
 from kafka_format.shown_text import name_base64, name_text
-from kafka_log.checks.logs import row_sizes
+from kafka_log.checks.segments.logs import row_sizes
 from pipelines.source.schema import CORRUPT_RECORD, arrow_schema
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from kafka_format.file_bytes import JAVA_MAX
 from kafka_format.index_end import Stop
 from kafka_format.offset_index import decode_offset_index
 from kafka_format.time_index import decode_time_index
-from kafka_log.checks.time_indexes import first_uncovered
+from kafka_log.checks.segments.time_indexes import first_uncovered
 from kafka_log.names import FileKind
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kafka_format.time_index import TimeIndexFile
-    from kafka_log.checks.time_indexes import UncoveredBatch
+    from kafka_log.checks.segments.time_indexes import UncoveredBatch
     from kafka_log.inventory.inventory import Segment
     from pipelines.source.storage import Storage
 

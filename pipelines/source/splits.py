@@ -22,7 +22,7 @@ from kafka_format.columnar.records import RecordScan
 from kafka_format.errors import FormatError
 from kafka_format.java_text import uuid_text
 from kafka_format.shown_text import name_text
-from kafka_log.checks.directories import refusal
+from kafka_log.checks.brokers.directories import refusal
 from kafka_log.inventory.inventory import Trouble
 from kafka_log.names import (
     DirectoryKind,

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from kafka_format.file_kinds import BATCH_FILE_KINDS
-from kafka_log.checks.broker_checks import inventory_findings
+from kafka_log.checks.brokers.broker_checks import inventory_findings
 from kafka_log.checks.facts import Depth, SegmentSummary
 from kafka_log.checks.finding import About, Finding
-from kafka_log.checks.logs import check_log, check_snapshot
-from kafka_log.checks.small_files import UNCHECKED, check_small_file
+from kafka_log.checks.partitions.small_files import UNCHECKED, check_small_file
+from kafka_log.checks.segments.logs import check_log, check_snapshot
 from kafka_log.clock import system_clock
 from kafka_log.damage.findings import WRONG_CHECKSUM
 from kafka_log.disk.files import opened

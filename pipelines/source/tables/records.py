@@ -18,7 +18,7 @@ import numpy as np
 from kafka_format.access import access
 from kafka_format.attributes import CONTROL, TRANSACTIONAL
 from kafka_format.errors import FormatError, Location
-from kafka_log.checks.logs import over_limit, over_limit_error
+from kafka_log.checks.segments.logs import over_limit, over_limit_error
 from kafka_log.damage.findings import OUT_OF_PLACE, OVER_LIMIT
 from pipelines.source.arrow import (
     ArrowRecords,

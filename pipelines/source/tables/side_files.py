@@ -19,8 +19,8 @@ from kafka_format.errors import FormatError
 from kafka_format.file_kinds import OFFSET_INDEX_KINDS, TIME_INDEX_KINDS, TRANSACTION_INDEX_KINDS
 from kafka_format.leader_epoch_file import MAX_SIZE as MAX_EPOCHS_SIZE
 from kafka_format.shown_text import name_base64, name_text
-from kafka_log.checks import side_files as checks
 from kafka_log.checks.finding import About
+from kafka_log.checks.segments import side_files as checks
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.inventory.inventory import CHECKPOINTS, unread_names
 from kafka_log.names import DirectoryKind, FileKind, FileState

@@ -10,7 +10,7 @@ from kafka_format.batch import HEADER_SIZE, BatchHeader, assemble
 from kafka_format.log_file import LogFile
 from kafka_log.checks.facts import AuditedPartition, SegmentSummary
 from kafka_log.checks.finding import Finding
-from kafka_log.checks.segment_checks import check_segment
+from kafka_log.checks.segments.segment_checks import check_segment
 from kafka_log.config.log_config import LogConfig
 from kafka_log.disk.files import DiskFiles
 from kafka_log.inventory.inventory import Partition

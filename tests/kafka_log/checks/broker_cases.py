@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_format.java_text import parse_uuid
-from kafka_log.checks.broker_checks import audited_brokers, inventory_findings
-from kafka_log.checks.checkpoint_checks import check_checkpoints
+from kafka_log.checks.brokers.broker_checks import audited_brokers, inventory_findings
+from kafka_log.checks.brokers.checkpoint_checks import check_checkpoints
+from kafka_log.checks.brokers.identities import check_identities
+from kafka_log.checks.brokers.leftovers import check_leftovers
 from kafka_log.checks.facts import AuditedBroker, NotChecked, PartitionFacts
 from kafka_log.checks.finding import Finding
-from kafka_log.checks.identities import check_identities
-from kafka_log.checks.leftovers import check_leftovers
 from kafka_log.clock import FixedClock
 from kafka_log.config.log_config import LogConfig
 from kafka_log.config.settings import read_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 from kafka_format.columnar.headers import HeaderWalk
 from kafka_log.checks.facts import AuditedPartition, PartitionFacts, SegmentSummary
 from kafka_log.checks.finding import Finding
-from kafka_log.checks.partition_checks import check_partition
+from kafka_log.checks.partitions.partition_checks import check_partition
 from kafka_log.config.log_config import LogConfig
 from kafka_log.config.settings import read_settings
 from kafka_log.disk.files import DiskFiles

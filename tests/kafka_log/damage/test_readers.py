@@ -9,7 +9,7 @@ from kafka_format.batch import BatchHeader, assemble, encode_batch
 from kafka_format.compression import Codec
 from kafka_format.record import SimpleRecord
 from kafka_log.checks.finding import About
-from kafka_log.checks.logs import check_log
+from kafka_log.checks.segments.logs import check_log
 from kafka_log.cleaner.damage import leave_out_damage
 from kafka_log.disk.files import DiskFiles
 from kafka_log.producers.transactions import read_transactions

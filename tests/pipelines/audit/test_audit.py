@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_log.checks import segment_checks
 from kafka_log.checks.rules import RULES
 from kafka_log.checks.rules.rule import Severity
+from kafka_log.checks.segments import segment_checks
 from pipelines.audit import tasks
 from pipelines.audit.audit import Running, audit_inventory
 from pipelines.audit.plan import AuditPlan, AuditRequest
