@@ -48,7 +48,10 @@ def measured(bench: Bench, changes: list[Change], scratch: Path) -> tuple[Sweep,
             sweep.look_at(change)
             kind = kind_of(change.file)
             with bench.with_files({change.file: change.apply(bench.files[change.file])}):
-    XX    return sweep, kafkas
+                kafkas[0][kind] += dump_log.sees(change)
+                for seen, start in zip(kafkas[1:], starts, strict=True):
+                    seen[kind] += start.sees(change)
+    return sweep, kafkas
 
 
 def table(sweep: Sweep, kafkas: list[Counter]) -> str:
