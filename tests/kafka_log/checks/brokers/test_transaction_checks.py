@@ -109,6 +109,7 @@ def test_real_brokers_left_nothing_but_open_transactions(pack):
     found = checked(golden.shared(pack), now=1_800_000_000_000)
     assert set(ids(found)) <= {"TRN001"}
     expected = {"clean-3.9.1": 1, "cleaner-4.3.1": 1, "legacy-2.8.2": 1} | {
+        "small-4.3.1": 1,
         "unclean-3.9.1": 2,
         "unclean-4.3.1": 4,
     }
