@@ -244,6 +244,22 @@ def test_no_partition_of_the_topic(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--group", "nosuch", "--group", "x*"), "no group matches --group nosuch --group x*"),
+        (("--topic", "nosuch"), "no committed offset matches --topic nosuch"),
+        (("--partition", "9"), "no committed offset matches --partition 9"),
+        (("--history", "nosuch"), "no record of group nosuch found"),
+    ],
+)
+def test_a_selection_of_nothing(tmp_path, capsys, arguments, message):
+    data = write(tmp_path, LogWriter().add((KEY, commit_value(1))))
+    code, _, err = run(capsys, data, *ONE, *arguments)
+    assert code == COULD_NOT_RUN
+    assert message in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
         (("--kind", "groups"), "--kind groups: unknown: did you mean group?"),
         (("--history", "g", "--group", "g"), "--history and --group exclude each other"),
         (("--history", "g", "--reset-csv"), "--history and --reset-csv exclude each other"),

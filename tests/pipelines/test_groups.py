@@ -35,15 +35,16 @@ IDS = {uuid.UUID(int=0x1000 + number): name for number, name in enumerate("abc")
 Row = dict[str, Any]
 
 
-def task(directory: Path, now: int = TIME, **fields: Any) -> PartitionTask:
-    values = {"topic": "__consumer_offsets", "partition": 0, "kind": DirectoryKind.PARTITION}
+def task(directory: Path, now: int = TIME) -> PartitionTask:
     return PartitionTask(
         path=str(directory),
         log_dir=str(directory.parent),
+        topic="__consumer_offsets",
+        partition=0,
+        kind=DirectoryKind.PARTITION,
         config=LogConfig(),
         now_ms=now,
         is_clean=True,
-        **(values | fields),
     )
 
 

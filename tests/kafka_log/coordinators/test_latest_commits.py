@@ -52,7 +52,9 @@ def test_only_plain_commits_with_a_later_one_are_left_out(tmp_path):
 @pytest.mark.parametrize("seed", range(20))
 def test_each_key_keeps_its_last_commit(seed: int, tmp_path: Path):
     draw = random.Random(seed)
-    log, last, sizes = LogWriter(), {}, {}
+    log = LogWriter()
+    last: dict[bytes, int] = {}
+    sizes: dict[bytes, tuple[int, int]] = {}
     for offset in range(draw.randrange(1, 300)):
         group = f"g{draw.randrange(4)}" + "x" * draw.randrange(3)
         key, value = commit_key(group, "t", draw.randrange(6)), commit_value(offset)
