@@ -217,6 +217,7 @@ def _group_rows(
     _report_missing(arguments, coordinators, is_trusted=is_trusted)
     if is_trusted:
         rows += _unknown_groups(coordinators, literal)
+    _report_no_match(arguments, rows, outcome)
     rows = _selected(arguments, rows)
     rows = _with_lag(arguments, found, rows, outcome)
     return [*groups.in_order(rows), *problems]
@@ -270,6 +271,24 @@ def _unknown_groups(coordinators: _Coordinators, literal: Sequence[str]) -> list
         for group, partition in partitions.items()
         if partition in missing
     ]
+
+
+def _report_no_match(
+    arguments: argparse.Namespace, rows: Sequence[Row], outcome: VerbOutcome
+) -> None:
+    """Report that --group, or --topic and --partition, select nothing."""
+    selection = options.Selection.of(arguments)
+    if arguments.groups and not any(row["kind"] == "group" for row in rows):
+        outcome.error = "no group matches " + " ".join(
+            f"--group {each}" for each in arguments.groups
+        )
+    elif not selection.is_everything and not any(
+        row.get("topic") is not None and selection.includes(row["topic"], row["partition"])
+        for row in rows
+    ):
+        outcome.error = f"no committed offset matches {selection.text}"
+    if outcome.error is not None:
+        outcome.report(outcome.error)
 
 
 def _selected(arguments: argparse.Namespace, rows: Iterable[Row]) -> list[Row]:
@@ -337,7 +356,11 @@ def _history_rows(
     )
     rows = [*rewriting.task_rows(arguments, "groups", tasks, function, outcome)]
     problems = [row for row in rows if row["kind"] == "problem"]
-    events = _selected(arguments, (row for row in rows if row["kind"] == "event"))
+    events = [row for row in rows if row["kind"] == "event"]
+    if not events:
+        outcome.error = f"no record of group {group} found"
+        outcome.report(outcome.error)
+    events = _selected(arguments, events)
     return [*events, *problems]
 
 

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kafka_format.columnar.compilation import can_compile
 from kafka_format.coordinator_records import (
     CONSUMER_PROTOCOL_TYPE,
     CoordinatorTopic,
@@ -23,7 +24,7 @@ from kafka_format.coordinator_records import (
 from kafka_format.errors import FormatError
 from kafka_format.java_text import uuid_text
 from kafka_format.leader_epoch_file import read_leader_epoch_checkpoint
-from kafka_log.coordinators.coordinator_log import read_records
+from kafka_log.coordinators.coordinator_log import read_columns, read_records, records_of
 from kafka_log.coordinators.group_history import GroupHistory
 from kafka_log.coordinators.groups import (
     NO_TASKS,
@@ -34,6 +35,7 @@ from kafka_log.coordinators.groups import (
     partition_for,
     subscription_topics,
 )
+from kafka_log.coordinators.latest_commits import LatestCommits
 from kafka_log.disk.files import DiskFiles
 from kafka_log.image.replay import TO_THE_END, Until, replay_metadata
 from kafka_log.inventory.log_end import read_log_end
@@ -64,6 +66,8 @@ Row = dict[str, Any]
 OFFSETS_TOPIC = CoordinatorTopic.CONSUMER_OFFSETS.value
 KINDS = ("group", "member", "offset", "pending", "event")
 """The kinds of rows, in their order."""
+LARGE_BYTES = 8 * 1024 * 1024
+"""From this size on, a log is read twice to leave out commits that later ones replace."""
 UNKNOWN = "unknown"
 """The state of a group whose partition is not on these disks."""
 
@@ -152,6 +156,23 @@ class _Reader:
                 return
             yield record
 
+    def apply_to(self, groups: Groups) -> None:
+        """Apply all records, or of a large log only the commits that none replaces."""
+        is_whole = self._until == TO_THE_END and not self._task.log_start_offset
+        if not (is_whole and self._task.size_in_bytes >= LARGE_BYTES and can_compile()):
+            for record in self.records():
+                groups.apply(record)
+            return
+        files, latest = DiskFiles(self._task.path), LatestCommits()
+        for columns in read_columns(files):
+            latest.put(columns)
+        for columns in read_columns(files, on_damage=self._note):
+            replaced = latest.replaced(columns)
+            for group, records, size in latest.groups_of(columns, replaced):
+                groups.count(group, records, size)
+            for record in records_of(columns, left_out=replaced):
+                groups.apply(record)
+
     def _note(self, error: FormatError) -> None:
         self.damaged += 1
         if not self._damage:
@@ -180,8 +201,7 @@ class ReadGroups:
     def __call__(self, task: PartitionTask) -> Iterator[Row]:
         """Yield the rows of a partition of __consumer_offsets. Raises OSError."""
         groups, reader = Groups(), _Reader(task, self.until)
-        for record in reader.records():
-            groups.apply(record)
+        reader.apply_to(groups)
         committed: dict[str, list[CommittedOffset]] = {}
         for commit in groups.offsets.commits():
             committed.setdefault(commit.group, []).append(commit)

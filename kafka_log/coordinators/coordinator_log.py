@@ -26,6 +26,8 @@ from kafka_log.names import FileKind, live_base_offsets, segment_file_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy.typing as npt
+
     from kafka_format.columnar.record_columns import RecordColumns
     from kafka_log.disk.files import File, Files
 
@@ -49,6 +51,14 @@ def read_records(
     on_damage: Callable[[FormatError], None] | None = None,
 ) -> Iterator[LogRecord]:
     """Yield the records from an offset on, in the order of the log. Raises OSError."""
+    for columns in read_columns(files, on_damage=on_damage):
+        yield from records_of(columns, log_start_offset=log_start_offset)
+
+
+def read_columns(
+    files: Files, *, on_damage: Callable[[FormatError], None] | None = None
+) -> Iterator[RecordColumns]:
+    """Yield the records as columns, in pieces that are valid until the next. Raises OSError."""
     for base_offset in live_base_offsets(files.names()):
         with opened(files, str(segment_file_name(base_offset, FileKind.LOG))) as file:
             search = BatchSearch(cast("BinaryIO", file.reader()), base_offset=base_offset)
@@ -57,7 +67,7 @@ def read_records(
                     if on_damage is not None:
                         for damaged in part.damage:
                             on_damage(damaged.error)
-                    yield from _records(part, log_start_offset)
+                    yield part
                 elif on_damage is not None and not part.is_zeros and not part.is_reported:
                     on_damage(part.error)
 
@@ -66,20 +76,28 @@ def _scan(file: File, start: int) -> RecordScan:
     return RecordScan(cast("BinaryIO", file.reader()), path=file.path, start=start)
 
 
-def _records(columns: RecordColumns, log_start_offset: int) -> Iterator[LogRecord]:
+def records_of(
+    columns: RecordColumns,
+    *,
+    log_start_offset: int = 0,
+    left_out: npt.NDArray[np.bool_] | None = None,
+) -> Iterator[LogRecord]:
+    """Yield the records of a piece, but for some."""
     if not len(columns):
         return
     batches, data = columns.batches, columns.data.data
     is_control = np.asarray((batches.attributes & CONTROL != 0) & (batches.magic >= 2))
+    which = slice(None) if left_out is None else np.flatnonzero(~left_out)
+    batch = columns.batch[which]
     rows = zip(
-        columns.offset.tolist(),
-        batches.producer_id[columns.batch].tolist(),
-        is_control[columns.batch].tolist(),
-        columns.key_position.tolist(),
-        columns.key_length.tolist(),
-        columns.value_position.tolist(),
-        columns.value_length.tolist(),
-        columns.timestamp.tolist(),
+        columns.offset[which].tolist(),
+        batches.producer_id[batch].tolist(),
+        is_control[batch].tolist(),
+        columns.key_position[which].tolist(),
+        columns.key_length[which].tolist(),
+        columns.value_position[which].tolist(),
+        columns.value_length[which].tolist(),
+        columns.timestamp[which].tolist(),
         strict=True,
     )
     for offset, producer, control, key_at, key_length, value_at, value_length, timestamp in rows:

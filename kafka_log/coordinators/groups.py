@@ -248,6 +248,11 @@ class Groups:
         key = group_bytes(group_id)
         return Sizes(self._records.get(key, 0), self._bytes.get(key, 0))
 
+    def count(self, group: bytes, records: int, size: int) -> None:
+        """Count records that are not applied."""
+        self._records[group] = self._records.get(group, 0) + records
+        self._bytes[group] = self._bytes.get(group, 0) + size
+
     def apply(self, record: LogRecord) -> None:
         """Apply the next record of the log."""
         self.offsets.apply(record)
@@ -255,9 +260,7 @@ class Groups:
         if record.marker is not None or key is None or len(key) < _HEAD.size:
             return
         of = group_of(key)
-        self._records[of] = self._records.get(of, 0) + 1
-        size = len(key) + (0 if value is None else len(value))
-        self._bytes[of] = self._bytes.get(of, 0) + size
+        self.count(of, 1, len(key) + (0 if value is None else len(value)))
         if key[:2] in COMMIT_TYPES:
             if value is not None and of not in self._groups:
                 self._groups[of] = Group(group_id=group_text(of), type=GroupType.CLASSIC, epoch=0)

@@ -8,7 +8,9 @@ import pytest
 
 from jobs import groups
 from jobs.options import CLEAN, COULD_NOT_RUN, FINDINGS, USAGE
+from kafka_format.batch import encode_batch
 from kafka_format.control import ControlRecordType
+from kafka_format.record import SimpleRecord
 from tests import golden
 from tests.jobs.verbs import rows_of_verb, run_verb
 from tests.kafka_log.coordinators.internal_logs import (
@@ -181,9 +183,11 @@ def test_the_history_says_why_an_offset_is_gone(tmp_path, capsys):
     assert events[-1]["previous_offset"] == 5
     metadata = tmp_path / "__cluster_metadata-0"
     metadata.mkdir()
-    (metadata / LOG).write_bytes(log(topic("a", A), remove(A)))
-    code, out, err = run(capsys, data, *ONE, "--history", "g", "--topic", "a")
-    assert (code, "offset_removed" in out) == (CLEAN, True), err
+    deleted = SimpleRecord(TIME + DAY - 5, None, remove(A))
+    data_of_log = log(topic("a", A)) + encode_batch([deleted], base_offset=1)
+    (metadata / LOG).write_bytes(data_of_log)
+    events = rows(capsys, data, *ONE, "--history", "g", "--topic", "a")
+    assert [row["reason"] for row in events] == [None, "topic deleted"]
 
 
 def test_offsets_as_a_file_for_kafka_consumer_groups(tmp_path, capsys):
@@ -235,6 +239,22 @@ def test_no_partition_of_the_topic(tmp_path, capsys):
     code, _, err = run(capsys, tmp_path)
     assert code == COULD_NOT_RUN
     assert "no partition of __consumer_offsets found" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--group", "nosuch", "--group", "x*"), "no group matches --group nosuch --group x*"),
+        (("--topic", "nosuch"), "no committed offset matches --topic nosuch"),
+        (("--partition", "9"), "no committed offset matches --partition 9"),
+        (("--history", "nosuch"), "no record of group nosuch found"),
+    ],
+)
+def test_a_selection_of_nothing(tmp_path, capsys, arguments, message):
+    data = write(tmp_path, LogWriter().add((KEY, commit_value(1))))
+    code, _, err = run(capsys, data, *ONE, *arguments)
+    assert code == COULD_NOT_RUN
+    assert message in err
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import pipelines.groups
 from kafka_format.control import ControlRecordType
 from kafka_format.metadata_records import decode_metadata_record
 from kafka_format.schemas import metadata as schemas
@@ -34,15 +35,16 @@ IDS = {uuid.UUID(int=0x1000 + number): name for number, name in enumerate("abc")
 Row = dict[str, Any]
 
 
-def task(directory: Path, now: int = TIME, **fields: Any) -> PartitionTask:
-    values = {"topic": "__consumer_offsets", "partition": 0, "kind": DirectoryKind.PARTITION}
+def task(directory: Path, now: int = TIME) -> PartitionTask:
     return PartitionTask(
         path=str(directory),
         log_dir=str(directory.parent),
+        topic="__consumer_offsets",
+        partition=0,
+        kind=DirectoryKind.PARTITION,
         config=LogConfig(),
         now_ms=now,
         is_clean=True,
-        **(values | fields),
     )
 
 
@@ -326,6 +328,15 @@ def test_drawn_histories_give_what_kafkas_coordinator_has(
         return
     assert problems == []
     assert_equal_to_kafkas(found, answer)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_large_log_is_read_twice_with_the_same_result(seed: int, tmp_path: Path, monkeypatch):
+    """One pass over all records is what Kafka's coordinator does, and is tested above."""
+    directory = Story(seed).write(tmp_path)
+    expected = rows(directory)
+    monkeypatch.setattr(pipelines.groups, "LARGE_BYTES", 0)
+    assert rows(directory) == expected
 
 
 def test_the_oracle_reports_what_it_cannot_do(oracle: Oracle):

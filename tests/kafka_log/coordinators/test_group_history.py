@@ -84,7 +84,9 @@ def test_a_later_commit_stays_when_a_transaction_before_it_ends(tmp_path):
     ]
 
 
-def removal(tmp_path: Path, after: int, *records: tuple[bytes, None], topic: int | None = None):
+def removal(
+    tmp_path: Path, after: int, *records: tuple[bytes, bytes | None], topic: int | None = None
+):
     """A commit, then tombstones after some time; `topic` after when its topic was deleted."""
     log = LogWriter().add((KEY, commit_value(5))).add(*records, time=TIME + after)
     removed = () if topic is None else ((TIME + topic, "t"),)
