@@ -66,6 +66,15 @@ class SparkUnavailableError(Exception):
     """Spark is not available; the message says why, and what to do."""
 
 
+def _heap_mebibytes() -> int:
+    """Return a quarter of this machine's memory, Java's own default, but at least Spark's 1 GB.
+
+    In 1 GB a legal record below the limit of 256 MiB ends the JVM.
+    """
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return max(1024, memory // 4 // 2**20)
+
+
 def is_submitted() -> bool:
     """Return whether spark-submit started this program."""
     return _GATEWAY in os.environ
@@ -178,7 +187,8 @@ def context(
     variables = {}
     if not is_submitted():
         conf.setAppName(app_name)
-        conf.setAll(list({**_LOCAL, **settings(delta=delta), **(more or {})}.items()))
+        local = {**_LOCAL, "spark.driver.memory": f"{_heap_mebibytes()}m"}
+        conf.setAll(list({**local, **settings(delta=delta), **(more or {})}.items()))
         # Workers on this machine run the Python that runs here, not the first on the path.
         variables["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON", sys.executable)
         variables |= _spark_home()

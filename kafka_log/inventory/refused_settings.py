@@ -3,8 +3,8 @@
 A controller checks a setting before it writes the record, so a refused one is damage, or was
 written by another program. It must not prevent reading the other topics.
 
-First each setting is checked alone. Then those that are checked together (the compaction lags, and
-what cleaner threads share) are dropped if they do not fit together.
+First each setting is checked by itself. Then those that are checked together (the compaction lags,
+and what cleaner threads share) are dropped if they do not fit together.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _broker_configs(
         def ensure(config: Mapping[str, str], shared: Mapping[str, str] = shared) -> None:
             ensure_broker_settings({**shared, **config})
 
-        kept = _accepted_alone(configs[broker], ensure_broker_settings, about, refused)
+        kept = _accepted_singly(configs[broker], ensure_broker_settings, about, refused)
         accepted[broker] = _accepted(kept, ensure, _CHECKED_TOGETHER, about, refused)
     return accepted
 
@@ -81,11 +81,11 @@ def _topic_config(
         for broker in brokers:
             ensure_topic_settings(config, broker)
 
-    kept = _accepted_alone(config, lambda each: ensure_topic_settings(each, own), about, refused)
+    kept = _accepted_singly(config, lambda each: ensure_topic_settings(each, own), about, refused)
     return _accepted(kept, ensure, _TOPIC_LAGS, about, refused)
 
 
-def _accepted_alone(
+def _accepted_singly(
     config: Mapping[str, str], ensure: Check, about: RefusedSetting, refused: list[RefusedSetting]
 ) -> dict[str, str]:
     accepted: dict[str, str] = {}

@@ -86,7 +86,7 @@ class Parallel:
                 parallel,
                 witnesses=Removals,
                 on_seen=lambda each: removals.add(each.take()),
-                before_alone=check,
+                before_single=check,
             )
 
         return make

@@ -38,6 +38,14 @@ def test_the_session_that_is_there_is_used(spark):
     assert spark.sparkContext.getConf().get("spark.driver.bindAddress") == "127.0.0.1"
 
 
+def test_a_local_session_takes_a_quarter_of_the_memory(spark):
+    heap = spark._jvm.java.lang.Runtime.getRuntime().maxMemory()
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    memory = 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemTotal:"))
+    assert heap >= 0.9 * max(2**30, memory / 4)  # a part of it is never free for objects
+    assert heap <= max(2**30, memory / 3)
+
+
 def test_without_java_one_line_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(SparkUnavailableError, match="no Java was found: install 17 or newer"):

@@ -80,7 +80,7 @@ class BlockBuffer:
         self._fetched = _Fetched(log, position, filled)
 
     def read(self, log: FileRecords, position: int, capacity: int) -> Block | None:
-        """Return chunks of `capacity` from `position` on; None if the first must be read alone."""
+        """Return chunks of `capacity` from `position`; None if the first must be read by itself."""
         data = self._data(log, position, capacity)
         filled = len(data)
         count, _, why = self._kernels.read_headers(

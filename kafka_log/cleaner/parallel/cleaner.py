@@ -82,31 +82,31 @@ class ParallelSettings:
 
 
 class ParallelCleaner:
-    """Does rounds by many tasks; `alone` cleans logs that are small or cannot be divided.
+    """Does rounds by many tasks; `single` cleans logs that are small or cannot be divided.
 
     `witnesses` makes a witness for each group, in its task, and `on_seen` gets them back in the
-    order of the log. `before_alone` is called before a round that could not be divided.
+    order of the log. `before_single` is called before a round that could not be divided.
     """
 
     def __init__(
         self,
-        alone: Cleaner,
+        single: Cleaner,
         runner: Runner,
         settings: ParallelSettings,
         *,
         witnesses: Callable[[], Witness] | None = None,
         on_seen: Callable[[Any], None] | None = None,
-        before_alone: Callable[[], None] | None = None,
+        before_single: Callable[[], None] | None = None,
     ) -> None:
         self.why_not: str | None = None
         """Why the last round was not done in parallel."""
-        self.config = alone.config
-        self._alone = alone
+        self.config = single.config
+        self._single = single
         self._runner = runner
         self._settings = settings
         self._witnesses = witnesses
         self._on_seen = on_seen
-        self._before_alone = before_alone
+        self._before_single = before_single
         self._is_checked = not settings.verifies
         """Whether the whole cleanable part was checked."""
         drawn = os.urandom(16)
@@ -117,11 +117,11 @@ class ParallelCleaner:
 
     def clean(self, log: PartitionLog, first_dirty_offset: int | None) -> RoundResult:
         """Do one round from a checkpoint on, however clean the log is."""
-        return self.do_clean(cleanable_from(log, first_dirty_offset, self._alone.clock()))
+        return self.do_clean(cleanable_from(log, first_dirty_offset, self._single.clock()))
 
     @contextmanager
     def released(self) -> Iterator[Self]:
-        with self._alone.released():
+        with self._single.released():
             yield self
 
     def do_clean(self, cleanable: LogToClean) -> RoundResult:
@@ -129,7 +129,7 @@ class ParallelCleaner:
         above = self._settings.above
         if cleanable.total_bytes <= above:
             self.why_not = f"{cleanable.total_bytes} bytes are not above {above}"
-            return self._clean_alone(cleanable)
+            return self._clean_by_one(cleanable)
         work = tempfile.mkdtemp(prefix="round-", dir=self._settings.work)
         try:
             try:
@@ -137,24 +137,24 @@ class ParallelCleaner:
             except (LogError, FormatError) as error:
                 self.why_not = str(error)
                 self._is_checked = False
-                return self._clean_alone(cleanable)
+                return self._clean_by_one(cleanable)
             return self._swap(cleanable, rewritten, work)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
-    def _clean_alone(self, cleanable: LogToClean) -> RoundResult:
-        if self._before_alone is not None and not self._is_checked:
-            self._before_alone()
+    def _clean_by_one(self, cleanable: LogToClean) -> RoundResult:
+        if self._before_single is not None and not self._is_checked:
+            self._before_single()
         self._is_checked = True
-        return self._alone.do_clean(cleanable)
+        return self._single.do_clean(cleanable)
 
     # -------------------------------------------------------------------------------- the plan
 
     def _rewrite(self, cleanable: LogToClean, work: str) -> _RewrittenRound:
         log, start = cleanable.log, cleanable.first_dirty_offset
         end = cleanable.first_uncleanable_offset
-        stats = CleanerStats(start_time=self._alone.stats_clock())
-        current_time = self._alone.clock()
+        stats = CleanerStats(start_time=self._single.stats_clock())
+        current_time = self._single.clock()
         dirty = log.segments.values(start, end)
         if not dirty:
             raise NotParallelError(f"{log.files.directory}: nothing is dirty")
@@ -167,7 +167,7 @@ class ParallelCleaner:
             plan,
             self._runner,
             self._settings,
-            capacity=self._alone.offset_map.max_desired_size,
+            capacity=self._single.offset_map.max_desired_size,
             secret=self._hash_secret,
         )
         mapped = scan.run()
@@ -192,8 +192,8 @@ class ParallelCleaner:
 
     def _note_map(self, plan: RoundPlan, mapped: MapResult, stats: CleanerStats) -> int:
         """Set the statistics of the map; return the offset after the last that it covers."""
-        stats.map_complete_time = self._alone.stats_clock()
-        stats.buffer_utilization = mapped.keys / self._alone.offset_map.slots
+        stats.map_complete_time = self._single.stats_clock()
+        stats.buffer_utilization = mapped.keys / self._single.offset_map.slots
         dirty = [part for part in mapped.parts if part.is_dirty]
         if mapped.end is None:
             stats.map_bytes_read = sum(part.end - part.start for part in dirty)
@@ -213,7 +213,7 @@ class ParallelCleaner:
         """Return the bytes of a segment's chunks that were read before the map was full."""
         segment = next(each for each in plan.dirty if each.base_offset == where.base_offset)
         begin = at = segment.offset_index.lookup(plan.start).position
-        settings = self._alone.settings
+        settings = self._single.settings
         buffer = ReadBuffer(settings.read_buffer_size, settings.message_max_bytes)
         while True:
             chunk = buffer.read(segment.log, at, max_message_bytes=self.config.max_message_bytes)
@@ -256,7 +256,7 @@ class ParallelCleaner:
                 GroupTask(
                     sources=sources,
                     config=self.config,
-                    settings=replace(self._alone.settings, cores=1, verifies=False),
+                    settings=replace(self._single.settings, cores=1, verifies=False),
                     current_time=current_time,
                     round_end_offset=plan.end,
                     legacy_delete_horizon_ms=horizon,
@@ -296,7 +296,7 @@ class ParallelCleaner:
         if self._on_seen is not None:
             for result in rewritten.results:
                 self._on_seen(result.witness)
-        stats.end_time = self._alone.stats_clock()
+        stats.end_time = self._single.stats_clock()
         return RoundResult(rewritten.end_offset, stats)
 
     def _adopted(self, log: PartitionLog, base_offset: int, work: str) -> LogSegment:
@@ -309,7 +309,7 @@ class ParallelCleaner:
             log.files,
             base_offset,
             self.config,
-            self._alone.clock,
+            self._single.clock,
             file_already_exists=True,
             suffix=suffix,
         )
