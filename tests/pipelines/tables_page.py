@@ -48,7 +48,12 @@ _ROWS = {
     "producer_snapshots": "A producer in a `.snapshot`.",
     "leader_epochs": "An epoch of a `leader-epoch-checkpoint`.",
     "checkpoints": "A row of one of the four offset checkpoints.",
-    "consumer_offsets": "A committed offset, or its tombstone: a record of `__consumer_offsets`.",
+    "consumer_offsets": (
+        "A committed offset, or its tombstone: a record of `__consumer_offsets`. This is the "
+        "raw log. Its newest row per key is not what a group would be served: a commit in a "
+        "transaction counts only after its marker, and a group or an offset may be gone. For "
+        "that, use [groups](jobs/groups.md)."
+    ),
     "group_metadata": "Any other record of `__consumer_offsets`: groups of every kind.",
     "transaction_state": "A state of a transactional id: a record of `__transaction_state`.",
     "share_group_state": "A snapshot or an update: a record of `__share_group_state`.",
