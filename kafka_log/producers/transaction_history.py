@@ -41,7 +41,7 @@ class PartitionTransaction(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    """The first offset of its data; if it has none, that of the marker."""
+    """The epoch of its data; if it has none, that of the marker."""
     first_offset: int | None
     """None for an empty one."""
     last_offset: int | None
@@ -54,7 +54,7 @@ class PartitionTransaction(NamedTuple):
     start_timestamp: int | None
     """That of its first record; None if that is no longer in the log."""
     last_timestamp: int
-    """Of its last batch, or of its marker."""
+    """The timestamp of its last batch, or of its marker."""
     records: int = 0
     size_in_bytes: int = 0
 
