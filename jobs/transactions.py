@@ -103,7 +103,7 @@ class _Filter:
     """Which rows were asked for."""
 
     states: tuple[str, ...] | None
-    """Of transactions; None for all."""
+    """The states of transactions to print; None for all."""
     transactional_ids: frozenset[str]
     producer_ids: frozenset[int]
 

@@ -58,7 +58,7 @@ class Event:
 
     event: str
     offset: int
-    """Of its record in __consumer_offsets."""
+    """The offset of its record in __consumer_offsets."""
     timestamp: int
     topic: str | None = None
     partition: int | None = None

@@ -96,7 +96,7 @@ class Member:
     client_id: str = ""
     client_host: str = ""
     epoch: int = 0
-    """Of a classic group: its generation."""
+    """The generation, if it is a classic group."""
     state: int | None = None
     """As in the record; None before the member has an assignment."""
     subscribed_topics: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class Group:
     state_timestamp: int | None = None
     """Since when a classic group is in its state."""
     epoch: int = 1
-    """Of a classic group: its generation."""
+    """The generation, if it is a classic group."""
     assignment_epoch: int = 1
     targets: dict[str, Any] = field(default_factory=dict)
     """The target assignment of each member."""

@@ -41,18 +41,18 @@ class PartitionTransaction(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    """Of its data; of an empty one, that of the marker."""
+    """The first offset of its data; if it has none, that of the marker."""
     first_offset: int | None
     """None for an empty one."""
     last_offset: int | None
-    """Of its data; None for an empty one."""
+    """The last offset of its data; None if it has none."""
     marker_offset: int | None
     """None if it is open."""
     is_aborted: bool
     coordinator_epoch: int
-    """Of its marker; if it is open, of the last marker of its producer. -1 if there is none."""
+    """That of its marker; if it is open, of its producer's last marker. -1 if there is none."""
     start_timestamp: int | None
-    """Of its first record; None if that is no longer in the log."""
+    """That of its first record; None if that is no longer in the log."""
     last_timestamp: int
     """Of its last batch, or of its marker."""
     records: int = 0

@@ -36,15 +36,15 @@ _HEALTHY_RECORDS = 63
 """The offsets of transactions-0: 0 to 62, including control records."""
 
 
-def _read(spark: "SparkSession", table: str, paths: Sequence[str]) -> None:
+def _read(spark: "SparkSession", table: str, paths: Sequence[str], **options: str) -> None:
     """All rows, to nowhere."""
-    frame = spark.read.format("kafka_files").option("table", table).load([*paths])
-    frame.write.format("noop").mode("overwrite").save()
+    reader = spark.read.format("kafka_files").option("table", table).options(**options)
+    reader.load([*paths]).write.format("noop").mode("overwrite").save()
 
 
-def _error(spark: "SparkSession", table: str, paths: Sequence[str]) -> str | None:
+def _error(spark: "SparkSession", table: str, paths: Sequence[str], **options: str) -> str | None:
     try:
-        _read(spark, table, paths)
+        _read(spark, table, paths, **options)
     except Exception as error:  # noqa: BLE001  # of Java, of Spark or of ours: all of them count
         return f"{type(error).__name__}: {error}"[:3000]
     return None
@@ -105,14 +105,38 @@ def test_every_table_of_every_hostile_directory_is_read(
     _assert_usable(spark, tmp_path)
 
 
+_OPTIONS = {
+    ("--follow-links",): {"followLinks": "true"},
+    ("--max-decompressed-bytes", "1048576"): {"maxDecompressedBytes": "1048576"},
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", [each.name for each in CASES.values() if each.options])
+def test_every_table_is_read_with_the_options_of_a_case(
+    spark: "SparkSession", tmp_path: Path, name: str
+) -> None:
+    pipelines.register(spark)
+    case = CASES[name]
+    with built(case, tmp_path) as base:
+        paths = [str(base / path) for path in case.paths]
+        errors = {table: _error(spark, table, paths, **_OPTIONS[case.options]) for table in COLUMNS}
+    assert errors == dict.fromkeys(COLUMNS)
+    _assert_usable(spark, tmp_path)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", [case.name for case in CASES.values() if not case.has_healthy])
 def test_a_place_without_anything_of_kafka_is_an_error_of_one_line(
     spark: "SparkSession", tmp_path: Path, name: str
 ) -> None:
     pipelines.register(spark)
+    (path,) = CASES[name].paths
     with built(CASES[name], tmp_path) as base:
-        error = _error(spark, "records", [str(base / path) for path in CASES[name].paths])
+        error = _error(spark, "records", [str(base / path)])
     assert error is not None
-    assert "Error: " in error.strip().splitlines()[-1]
+    message, sql_state = error.strip().splitlines()[-2:]  # Spark puts its own line after ours
+    assert sql_state == " SQLSTATE: 38000"
+    reason = "No such file or directory" if name == "places/gone" else "no Kafka files found"
+    assert message.startswith(f"pipelines.source.storage.StorageError: {base / path}: {reason}")
     _assert_usable(spark, tmp_path)

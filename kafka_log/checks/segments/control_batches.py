@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[np.intp]
 
 _KEY_SIZE, _VALUE_SIZE = 4, 6
-"""Of a marker of version 0, the only one so far."""
+"""The size of a marker of version 0, the only one so far."""
 
 
 class ControlCheck:

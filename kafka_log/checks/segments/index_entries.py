@@ -3,7 +3,7 @@
     OffsetEntries   each entry against the batch at its position
     TimeEntries     each entry against the timestamps of the batches
 
-Kafka's releases choose different batches for their entries, and a restart begins to count anew. An
+Kafka's releases choose different batches for their entries, and a restart begins to count again. An
 entry is a finding only if no release can have written it.
 
 **Offset index.** Since 3.9.1, 4.0.1 and 4.1.0, an entry has the position of a batch, and its last
