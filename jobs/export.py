@@ -47,6 +47,8 @@ _QUICK_START = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 """JVM options for a short run."""
+_MADE_AGAIN = frozenset({"IDX007", "TIX006", "LEP005", "SNP007", "SNP008"})
+"""Rules about missing files that a start makes again: nothing that is exported is missing."""
 _UNREAD = frozenset({"DIR001", "DIR007", "DIR008"})
 """Findings about files that were not read, or changed while they were read."""
 
@@ -144,7 +146,9 @@ def _exit_code(exported: ExportResult) -> int:
     if not all(each.is_malformed for each in problems):
         return options.COULD_NOT_RUN
     damage = [
-        rule for rule in findings if rule not in RULES or RULES[rule].severity is not Severity.NOTE
+        rule
+        for rule in findings.keys() - _MADE_AGAIN
+        if rule not in RULES or RULES[rule].severity is not Severity.NOTE
     ]
     return options.FINDINGS if damage or problems else options.CLEAN
 

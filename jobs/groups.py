@@ -120,6 +120,8 @@ def _work(arguments: argparse.Namespace) -> int:
     found = _find(arguments)
     outcome = VerbOutcome.of(found)
     coordinators = _coordinators(found)
+    if outcome.failures and not found.tasks:
+        return options.COULD_NOT_RUN
     if arguments.history is not None:
         rows = _history_rows(arguments, found, coordinators, outcome)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,6 @@ from kafka_format.shown_text import say
 from pipelines.report.text import counted, iso_time
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Sequence
 
     from kafka_log.image.replay import ReplayedMetadata
@@ -95,7 +95,11 @@ def _work(arguments: argparse.Namespace) -> int:
     selected_partitions.report_links(arguments, inventory)
     for problem in inventory.problems:
         say(f"{problem.path}: {problem.message}")
+    every = argparse.Namespace(**{**vars(arguments), "topics": [], "partitions": []})
+    missing = selected_partitions.report_missing(every, inventory, log_dirs_count=True)
     copies = metadata.find_copies(inventory)
+    if not copies and (missing or inventory.problems):
+        return options.COULD_NOT_RUN
     if not copies:
         raise options.CannotRunError(
             f"{', '.join(arguments.paths)}: no metadata log (__cluster_metadata-0) found"
@@ -105,7 +109,7 @@ def _work(arguments: argparse.Namespace) -> int:
         say(f"{copy.path}: used, because it holds the most of {len(copies)} copies")
     rows, found = _rows(arguments, copy, found)
     _show(arguments, rows)
-    return _report(arguments, found, is_unread=bool(inventory.problems))
+    return _report(arguments, found, is_unread=bool(missing or inventory.problems))
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Files that cannot be read as what their names say: every verb says the same of them."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from tests import golden
 from tests.jobs.verbs import VERBS, run_verb
 
 NAME = f"{0:020}.log"
+TALKING = [verb for verb in VERBS if verb != "audit"]
+"""Verbs that report on stderr; an audit has findings on stdout."""
 
 
 @pytest.fixture
@@ -38,7 +41,7 @@ SMALL_FILES = {
 
 
 @pytest.mark.parametrize("name", SMALL_FILES)
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", TALKING)
 def test_a_file_that_is_too_large_has_one_limit_and_one_line(
     capsys: pytest.CaptureFixture[str], evidence: Path, verb: str, name: str
 ) -> None:
@@ -62,7 +65,7 @@ def _directory(path: Path) -> str:
 
 
 @pytest.mark.parametrize("make", [_fifo, _directory])
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", TALKING)
 def test_something_else_under_the_name_of_the_only_segment_is_a_finding(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, verb: str, make: Callable[[Path], str]
 ) -> None:
@@ -88,7 +91,7 @@ def test_a_text_file_is_nothing_of_kafkas(
     assert "TOPIC" not in out
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", TALKING)
 def test_a_named_pipe_under_the_name_of_the_lock_is_a_finding(
     capsys: pytest.CaptureFixture[str], evidence: Path, verb: str
 ) -> None:
@@ -96,6 +99,40 @@ def test_a_named_pipe_under_the_name_of_the_lock_is_a_finding(
     code, _, err = run_verb(VERBS[verb], capsys, evidence)
     assert code == FINDINGS
     assert f"{evidence / '.lock'}: found a named pipe, expected a regular file\n" in err
+
+
+@pytest.mark.parametrize("name", SMALL_FILES)
+def test_an_audit_has_a_finding_for_a_file_that_is_too_large(
+    capsys: pytest.CaptureFixture[str], evidence: Path, name: str
+) -> None:
+    path = evidence / name
+    path.touch()
+    os.truncate(path, 8 * 2**30)
+    found = findings_of(capsys, evidence, str(path))
+    assert [row["id"] for row in found] == ["DIR006"]
+    assert found[0]["found"] == f"{8 * 2**30} bytes"
+
+
+@pytest.mark.parametrize("make", [_fifo, _directory])
+@pytest.mark.parametrize("name", [".lock", f"t-0/{NAME}"])
+def test_an_audit_has_a_finding_for_something_else_than_a_file(
+    capsys: pytest.CaptureFixture[str], evidence: Path, make: Callable[[Path], str], name: str
+) -> None:
+    path = evidence / name
+    path.unlink(missing_ok=True)
+    what = make(path)
+    found = findings_of(capsys, evidence, str(path))
+    assert ("DIR005", what) in [(row["id"], row["found"]) for row in found]
+
+
+def findings_of(
+    capsys: pytest.CaptureFixture[str], evidence: Path, path: str
+) -> list[dict[str, Any]]:
+    """The findings about one path, which an audit prints to stdout."""
+    code, out, _ = run_verb(VERBS["audit"], capsys, evidence, "--format", "json")
+    assert code in (FINDINGS, COULD_NOT_RUN)
+    rows = map(json.loads, out.splitlines())
+    return [row for row in rows if row["kind"] == "finding" and row["path"] == path]
 
 
 def test_dump_does_not_call_a_lock_unknown(

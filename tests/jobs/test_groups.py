@@ -236,6 +236,7 @@ def test_without_metadata_a_wrong_count_is_noticed(tmp_path, capsys):
 
 def test_no_partition_of_the_topic(tmp_path, capsys):
     (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020d}.log").touch()
     code, _, err = run(capsys, tmp_path)
     assert code == COULD_NOT_RUN
     assert "no partition of __consumer_offsets found" in err

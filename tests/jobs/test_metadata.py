@@ -119,6 +119,7 @@ def test_a_record_that_a_broker_refuses(tmp_path, capsys):
 
 def test_no_metadata_log(tmp_path, capsys):
     (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / LOG).touch()
     code, _, err = run(capsys, tmp_path)
     assert code == COULD_NOT_RUN
     assert "no metadata log (__cluster_metadata-0) found" in err

@@ -24,6 +24,7 @@ from kafka_log.disk.files import opened
 from kafka_log.inventory.file_limits import largest_size
 from kafka_log.names import CLUSTER_METADATA_TOPIC, FileKind, FileState
 from pipelines.audit.plan import AuditPlan, AuditRequest, SegmentTask, segments_to_check
+from pipelines.audit.report import UNREAD
 from pipelines.audit.tasks import checked_partition, checked_segment, guarded
 from pipelines.source.storage import Storage
 from pipelines.source.tables.rows import FileTask, batches_of_rows, packed, wants_everything
@@ -120,14 +121,17 @@ def _partition_findings(audited: AuditedPartition, storage: Storage) -> Iterator
     """Yield the findings between the files of a partition; its segments have their own tasks."""
     files = storage.files(audited.path)
     headers = replace(audited, depth=Depth.HEADERS)
-    summaries = [
-        each
-        for checked in segments_to_check(audited.partition)
-        for each in checked_segment(headers, checked, files)
-        if isinstance(each, SegmentSummary)
-    ]
-    found = checked_partition(audited, files, summaries)
-    yield from (each for each in found if isinstance(each, Finding))
+    summaries: list[SegmentSummary] = []
+    unread: set[tuple[str, str]] = set()
+    for checked in segments_to_check(audited.partition):
+        for each in checked_segment(headers, checked, files):
+            if isinstance(each, SegmentSummary):
+                summaries.append(each)
+            elif each.id in UNREAD:
+                unread.add((each.id, each.path))  # the task of the segment reports it
+    for found in checked_partition(audited, files, summaries):
+        if isinstance(found, Finding) and (found.id, found.path) not in unread:
+            yield found
 
 
 def _file_findings(task: FileTask, storage: Storage) -> Iterator[Finding]:

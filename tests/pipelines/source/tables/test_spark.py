@@ -82,8 +82,10 @@ def test_damage_is_a_row_and_with_failfast_one_line_of_the_error(spark, tmp_path
     index = partition / "00000000000000000000.index"
     index.write_bytes(struct.pack(">iii", 1, 70, 2))
     found = load(spark, tmp_path / "data", "findings").select("id", "severity", "position", "path")
-    assert found.collect() == [
+    log = str(index.with_suffix(".log"))
+    assert found.orderBy("id").collect() == [
         Row(id="IDX002", severity="warning", position=8, path=str(index)),
+        Row(id="LOG021", severity="error", position=None, path=log),
     ]
     with pytest.raises(PySparkException) as raised:
         load(spark, tmp_path / "data", "offset_index", mode="FAILFAST").collect()
