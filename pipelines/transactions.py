@@ -179,11 +179,12 @@ class ReadTransactions:
                 LoadedProducer(each, each.is_expired(task.now_ms, expiration)) for each in entries
             ]
         loaded = {each.entry.producer_id for each in producers}
-        producers += [  # dropped by an earlier load: their batches are still in the log
-            LoadedProducer(entry, is_expired=True)
-            for producer_id, entry in sorted(history.replay.producers.items())
-            if producer_id not in loaded
-        ]
+        if not history.replay.damage:  # a broker reads nothing beyond damage
+            producers += [  # dropped by an earlier load: their batches are still in the log
+                LoadedProducer(entry, is_expired=True)
+                for producer_id, entry in sorted(history.replay.producers.items())
+                if producer_id not in loaded
+            ]
         for entry, is_expired in producers:
             first_offset = entry.current_txn_first_offset
             yield {
