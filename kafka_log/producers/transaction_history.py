@@ -87,7 +87,7 @@ class _Marker(NamedTuple):
     coordinator_epoch: int
     timestamp: int
     first_offset: int | None
-    """Of the transaction that it ends; None if there is none."""
+    """Where the transaction that it ends began; None if it ends none."""
 
 
 class TransactionHistory:

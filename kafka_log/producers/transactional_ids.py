@@ -101,7 +101,7 @@ class StateRecord(NamedTuple):
     """None for a tombstone."""
     path: str
     position: int
-    """Of its batch in the file."""
+    """The position of its batch in the file."""
 
 
 @dataclass(slots=True)

@@ -104,7 +104,7 @@ class AuditReport:
     partitions: list[tuple[str, int | None]] = field(default_factory=list)
     """Every partition that was checked."""
     facts: dict[str, PartitionFacts] = field(default_factory=dict)
-    """Of partitions with findings, by path; not of all if there are many."""
+    """Partitions with findings, by path; only some of them if there are many."""
     unread: dict[str, str] = field(default_factory=dict)
     """Files that should have been read and were not, and why."""
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(map(str, Severity), 0))

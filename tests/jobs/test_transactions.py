@@ -99,7 +99,7 @@ def test_producers_are_those_that_kafka_loads(oracle, capsys, pack, now):
 
 @pytest.mark.parametrize("pack", golden.names())
 def test_consumers_did_not_receive_what_was_aborted(capsys, pack):
-    """Of each partition, a read_committed consumer missed exactly the aborted records."""
+    """In each partition, a read_committed consumer missed exactly the aborted records."""
     found = of_kind(rows(capsys, golden.shared(pack), *LATER), "transaction")
     lines = list(golden.expected(pack))
     committed = "read_committed"

@@ -1,4 +1,4 @@
-"""The history of a group: what is told apart, and why an offset is gone."""
+"""The history of a group: its kinds of events, and why an offset is gone."""
 
 from pathlib import Path
 
